@@ -1,0 +1,94 @@
+// What `calibrate` knows about one machine: bandwidth ceilings, the timer's floor, the trainer's
+// own noise, and the choices that follow from them. Evidence of one fingerprint class only.
+#pragma once
+
+#include <lab/core/fingerprint.hpp>
+#include <lab/core/record.hpp>
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace kl {
+
+// The fastest way found to move `footprint_bytes` once, of which `read_fraction` is read and the
+// rest written.
+struct Ceiling {
+  int64_t footprint_bytes = 0;   // distinct bytes read plus distinct bytes written
+  double read_fraction = 0.5;    // bytes read / footprint
+  bool cold = true;              // caches flushed before each pass
+  double gb_per_s = 0;           // 1e9 bytes a second, median over the passes
+  std::string method;            // "2 threads, streaming stores"
+
+  template <class Self, class V>
+  static void describe(Self& self, V& v) {
+    v("footprint_bytes", self.footprint_bytes, "distinct bytes read plus distinct bytes written");
+    v("read_fraction", self.read_fraction, "bytes read over footprint");
+    v("cold", self.cold, "caches flushed before each pass");
+    v("gb_per_s", self.gb_per_s, "1e9 bytes a second, median over the passes");
+    v("method", self.method, "threads and stores that were fastest");
+  }
+};
+
+// A/A pairs of the trainer on one preset (integration-ab's own noise).
+struct PresetNoise {
+  double s_aa = 0;               // SD of log ratios of A/A pairs, n - 1 in the variance
+  int64_t pairs = 0;
+  double delta_eff = 0;          // smallest effect integration-ab can decide here
+  double leg_seconds = 0;        // steady training per leg
+  int64_t steps_per_leg = 0;
+  std::vector<double> log_ratios;
+
+  template <class Self, class V>
+  static void describe(Self& self, V& v) {
+    v("s_aa", self.s_aa, "standard deviation of the A/A pairs' log ratios");
+    v("pairs", self.pairs, "A/A pairs behind s_aa");
+    v("delta_eff", self.delta_eff, "smallest effect integration-ab can decide");
+    v("leg_seconds", self.leg_seconds, "steady training per leg");
+    v("steps_per_leg", self.steps_per_leg, "steps that a leg holds");
+    v("log_ratios", self.log_ratios, "the A/A pairs themselves");
+  }
+};
+
+struct Calibration : RecordHeader {
+  static constexpr std::string_view kSchema = "calibration";
+  FingerprintClass fingerprint_class;
+  FingerprintSession session;
+  int cores = 0;
+  int64_t timer_resolution_ns = 0;               // smallest step the lab's clock shows
+  int64_t flush_bytes = 0;                       // written to evict the caches
+  std::vector<Ceiling> ceilings;
+  std::map<std::string, PresetNoise> aa;         // by preset
+  std::map<std::string, std::map<std::string, double>> seam_share;  // preset → seam → of the step
+  std::string default_preset;                    // empty: none chosen
+  double leg_seconds = 0;                        // of the default preset
+  std::map<std::string, int64_t> perturbation_replicates;  // L2 baselines on file, by preset/seam
+
+  template <class Self, class V>
+  static void describe(Self& self, V& v) {
+    RecordHeader::describe_header(self, v);
+    v("fingerprint_class", self.fingerprint_class, "machine class these numbers belong to");
+    v("session", self.session, "host and boot of the measurement");
+    v("cores", self.cores, "cores this process may use");
+    v("timer_resolution_ns", self.timer_resolution_ns, "smallest step of the lab's clock");
+    v("flush_bytes", self.flush_bytes, "bytes written to evict the caches");
+    v("ceilings", self.ceilings, "copy bandwidth by footprint and read:write mix");
+    v("aa", self.aa, "A/A noise of the trainer by preset");
+    v("seam_share", self.seam_share, "share of a training step, by preset and seam");
+    v("default_preset", self.default_preset, "strongest preset that fits the time budget");
+    v("leg_seconds", self.leg_seconds, "leg of the default preset");
+    v("perturbation_replicates", self.perturbation_replicates,
+      "perturbed baselines on file for the divergence gate, by preset/seam");
+  }
+};
+
+// Interpolated between the measured points: footprint on a log scale, mix linearly; outside them
+// the nearest point. Empty when nothing was measured for this cache state.
+std::optional<double> ceiling_gb_per_s(const std::vector<Ceiling>& ceilings,
+                                       double footprint_bytes, double read_fraction,
+                                       bool cold = true);
+std::optional<double> ceiling_gb_per_s(const Calibration& calibration, double footprint_bytes,
+                                       double read_fraction, bool cold = true);
+
+}  // namespace kl
