@@ -1,0 +1,44 @@
+// The builder: source + flags + device → a cached shared library with a compile report.
+// Champions, candidates, references and oracles are all built here.
+#pragma once
+
+#include <lab/core/record.hpp>
+#include <lab/engine/engine.hpp>
+
+#include <filesystem>
+#include <string>
+
+namespace kl {
+
+struct BuiltLibrary {
+  std::filesystem::path path;    // content-addressed in the cache
+  std::string source_hash;       // SHA-256 of the source
+  std::string flags_hash;        // SHA-256 of compiler, flags and device
+  std::string library_hash;      // SHA-256 of the library file
+  bool from_cache = false;
+  CompileReport report;
+};
+
+struct BuildRequest {
+  std::filesystem::path source;
+  std::string sanitizer;                            // "", "address", "undefined"
+  std::vector<std::filesystem::path> include_dirs;  // empty: the installation's include/
+};
+
+// Cache key: everything that decides the bytes (source, headers of include/kernel_lab, flags,
+// compiler, device). Two builds of the same thing at once both succeed. Errors: build_failed with
+// the compiler's message, missing_tool with the remedy.
+class Builder {
+ public:
+  explicit Builder(const Engine& engine);  // caches under cache_folder()/libraries
+  Builder(const Engine& engine, std::filesystem::path cache);
+  Result<BuiltLibrary> build(const BuildRequest& request) const;
+  // Oracles: C++, built for the judging process (never contracted or reordered arithmetic).
+  Result<BuiltLibrary> build_oracle(const std::filesystem::path& source) const;
+
+ private:
+  const Engine& engine_;
+  std::filesystem::path cache_;
+};
+
+}  // namespace kl

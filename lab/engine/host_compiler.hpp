@@ -1,0 +1,24 @@
+// The host's C++ compiler, making shared libraries: kernels of the cpu engine, oracles everywhere.
+#pragma once
+
+#include <lab/engine/engine.hpp>
+
+namespace kl {
+
+class HostCompiler {
+ public:
+  // $KERNEL_LAB_CXX, else g++, c++ or clang++ on PATH. missing_tool with its remedy otherwise.
+  static Result<HostCompiler> find();
+
+  const std::string& program() const { return program_; }
+  const std::string& version() const { return version_; }  // first line of --version
+
+  // build_failed carries the compiler's own message, trimmed, naming the source by its path.
+  Result<CompileReport> compile(const CompileRequest& request, std::vector<std::string> flags) const;
+
+ private:
+  std::string program_;
+  std::string version_;
+};
+
+}  // namespace kl

@@ -1,0 +1,29 @@
+// One shape at which the trainer calls a seam, as the trainer itself describes it.
+#pragma once
+
+#include <lab/core/record.hpp>
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace kl {
+
+struct SeamShape {
+  std::map<std::string, int64_t> axes;     // N, C, V …
+  std::string dtype = "f32";
+  std::map<std::string, double> scalars;   // eps, softcap …
+  std::vector<std::string> absent;         // optional inputs the trainer does not pass
+  int64_t calls_per_step = 1;              // forward calls; backward follows each
+
+  template <class Self, class V>
+  static void describe(Self& self, V& v) {
+    v("axes", self.axes, "length of each named axis");
+    v("dtype", self.dtype, "element type of the T tensors");
+    v("scalars", self.scalars, "scalar arguments");
+    v("absent", self.absent, "optional inputs that are not passed");
+    v("calls_per_step", self.calls_per_step, "forward calls in one training step");
+  }
+};
+
+}  // namespace kl
