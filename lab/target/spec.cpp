@@ -29,7 +29,7 @@ class SpecReader {
       return at(error.source(), std::string(error.description()));
     }
     known_keys(root, {"key", "aliases", "title", "formula", "families", "maths", "seam", "services",
-                      "bitwise_repeatable", "bound_c", "champion_k", "row_axis", "dtypes", "operation", "cases"});
+                      "bitwise_repeatable", "non_finite", "bound_c", "champion_k", "row_axis", "dtypes", "operation", "cases"});
     Target target;
     target.folder = file_.parent_path();
     target.key = required_string(root, "key");
@@ -42,6 +42,7 @@ class SpecReader {
     target.row_axis = string_or(root, "row_axis", "");
     target.dtypes = strings(root, "dtypes");
     target.bitwise_repeatable = root["bitwise_repeatable"].value_or(true);
+    target.non_finite = root["non_finite"].value_or(false);
     target.bound_c = root["bound_c"].value_or(1.0);
     target.champion_k = root["champion_k"].value_or(16.0);
     target.maths = one_of<MathsClass>(root, "maths", "exact-reorder",

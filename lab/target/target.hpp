@@ -62,6 +62,7 @@ struct Target {
   std::string seam;                 // name of the trainer's seam; empty: none
   std::vector<std::string> services;
   bool bitwise_repeatable = true;
+  bool non_finite = false;          // NaN and infinite inputs have defined results
   double bound_c = 1;               // factor of the error bound
   double champion_k = 16;           // at most k times the champion's own error
   std::string row_axis;             // axis along which rows are independent; empty: none

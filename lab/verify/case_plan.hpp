@@ -1,0 +1,56 @@
+// The frozen list of cases: made, counted and hashed before a candidate is loaded.
+#pragma once
+
+#include <lab/target/seam_shape.hpp>
+#include <lab/target/target.hpp>
+#include <lab/verify/inputs.hpp>
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace kl {
+
+// One call of forward and backward: contents for the tensors of its group.
+struct Case {
+  Distribution distribution = Distribution::normal;
+  int seed_index = 0;
+  bool strong = true;  // false: an edge case that cannot tell right from wrong alone
+};
+
+// Cases of one shape. They run one after the other at the same pointers, so that a kernel which
+// caches by pointer, shape or first value meets changed contents.
+struct CaseGroup {
+  std::string source;  // "list", "trainer", "tail" or "absent"
+  std::map<std::string, int64_t> axes;
+  std::string dtype;
+  std::map<std::string, double> scalars;
+  std::vector<std::string> absent;  // optional tensors that are not passed
+  std::vector<Case> cases;
+
+  std::string name() const;  // "trainer C=128 N=1024 f32"
+};
+
+struct CasePlan {
+  std::vector<CaseGroup> groups;
+  int64_t count() const;
+  std::string hash() const;  // everything above, in order
+};
+
+CasePlan plan_cases(const Target& target, const std::vector<SeamShape>& trainer_shapes, bool full);
+
+// unsupported_target, naming the case list, unless every operation × dtype has strong cases.
+Outcome check_strength(const Target& target, const CasePlan& plan, bool full);
+
+std::string case_name(const CaseGroup& group, const Case& item);
+
+// Length of a named axis, a decimal constant, or a product such as "N*C"; 1 for an empty text.
+Result<int64_t> axis_length(std::string_view text, const std::map<std::string, int64_t>& axes);
+// The shape of a tensor in a group; empty when it is optional and not passed. An optional output
+// named "d" + an absent input is absent with it.
+Result<std::vector<int64_t>> shape_of(const TensorSpec& tensor, const CaseGroup& group);
+Result<DLDataType> dtype_of(const TensorSpec& tensor, const CaseGroup& group);
+// Values of an operation's scalars: the group's, else the spec's.
+std::vector<double> scalars_of(const OperationSpec& operation, const CaseGroup& group);
+
+}  // namespace kl

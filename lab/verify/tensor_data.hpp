@@ -1,0 +1,59 @@
+// Tensors in host memory: element types, exact conversion to double, poison.
+#pragma once
+
+#include <lab/core/result.hpp>
+
+#include <dlpack/dlpack.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace kl {
+
+// "f32", "f64", "bf16", "i32", "i64".
+Result<DLDataType> dtype_from_name(std::string_view name);
+std::string dtype_name(DLDataType dtype);
+size_t element_bytes(DLDataType dtype);
+bool is_integer(DLDataType dtype);
+
+// Half the distance from 1 to the next number: 2^-24 for f32. 0 for integers.
+double unit_roundoff(DLDataType dtype);
+// Smallest positive normal number; 0 for integers.
+double smallest_normal(DLDataType dtype);
+// Largest finite number.
+double largest_finite(DLDataType dtype);
+// Distance from |value| to the next larger number of the type; 1 for integers.
+double ulp_of(double value, DLDataType dtype);
+
+// Every type converts to double exactly, except i64 beyond 2^53.
+void to_doubles(DLDataType dtype, const std::byte* from, std::span<double> to);
+// Rounds to nearest, ties to even.
+void from_doubles(DLDataType dtype, std::span<const double> from, std::byte* to);
+
+// A pattern no kernel computes: a NaN with a payload, or a large negative integer. Patterns 0 and 1
+// differ in every element, so that a value which depends on old contents shows.
+void poison(DLDataType dtype, std::byte* data, int64_t count, int pattern);
+bool is_poison(DLDataType dtype, const std::byte* element, int pattern);
+// For buffers without a type (saved, scratch): as f32 poison.
+void poison_bytes(std::byte* data, size_t bytes, int pattern);
+
+struct TensorData {
+  std::string name;
+  DLDataType dtype{kDLFloat, 32, 1};
+  std::vector<int64_t> shape;  // empty: absent
+  std::vector<std::byte> bytes;
+
+  bool present() const { return !shape.empty(); }
+  int64_t size() const;
+  std::vector<double> values() const;
+};
+
+int64_t element_count(std::span<const int64_t> shape);
+// Position of a packed element in each axis.
+std::vector<int64_t> index_of(int64_t element, std::span<const int64_t> shape);
+
+}  // namespace kl
