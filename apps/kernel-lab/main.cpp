@@ -1,0 +1,236 @@
+// kernel-lab: global flags, then one verb.
+#include "command.hpp"
+#include "progress_bar.hpp"
+
+#include <lab/core/installation.hpp>
+#include <lab/core/near.hpp>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+
+namespace kl::app {
+namespace {
+
+struct GlobalFlags {
+  std::string engine;
+  bool list_engines = false;
+  std::vector<std::string> targets;
+  std::string ledger;
+  std::string output;
+  std::string color = "auto";
+  bool json = false;
+  bool quiet = false;
+};
+
+void print_error(const Error& error, bool json, const Style& style) {
+  if (json) {
+    fmt::print("{}\n", dump_line({{"status", to_string(error.status)}, {"reason", error.what},
+                                  {"remedy", error.remedy}, {"lab_version", kLabVersion}}));
+    return;
+  }
+  std::string what = error.what;
+  while (!what.empty() && what.back() == '\n') what.pop_back();
+  fmt::print(stderr, "{} {}\n", style.bad(fmt::format("kernel-lab: {}:", to_string(error.status))), what);
+  if (!error.remedy.empty()) fmt::print(stderr, "  {} {}\n", style.bold("→"), error.remedy);
+}
+
+// Repository root above the working directory, else the working directory.
+fs::path project_root() {
+  std::error_code code;
+  const fs::path here = fs::current_path(code);
+  for (fs::path folder = here; !folder.empty(); folder = folder.parent_path()) {
+    if (fs::exists(folder / ".git", code)) return folder;
+    if (folder == folder.root_path()) break;
+  }
+  return here;
+}
+
+void add_global_flags(CLI::App& app, GlobalFlags& flags) {
+  app.add_option("--engine", flags.engine, "kernel substrate: cpu, cuda … (default: what this machine has)")
+      ->type_name("NAME");
+  app.add_flag("--list-engines", flags.list_engines, "every engine of this build, and whether it can run here");
+  app.add_option("--targets", flags.targets, "folder of targets, searched first; repeatable")
+      ->type_name("DIR")->allow_extra_args(false);
+  app.add_option("--ledger", flags.ledger, "ledger file (default results/kernel_lab/ledger.jsonl)")
+      ->type_name("PATH");
+  app.add_option("--output", flags.output, "write the record there and print the path alone")->type_name("FILE");
+  app.add_flag("--json", flags.json, "one JSON object on stdout, nothing else");
+  app.add_flag("--quiet", flags.quiet, "no progress and no notes");
+  app.add_option("--color", flags.color, "auto, always or never")
+      ->check(CLI::IsMember({"auto", "always", "never"}))->type_name("WHEN");
+}
+
+std::vector<std::string> option_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options())
+    for (const auto& name : option->get_lnames()) names.push_back("--" + name);
+  return names;
+}
+
+// What CLI11 could not parse, said with near matches.
+Error usage_error(const CLI::App& app, const CLI::ParseError& error) {
+  std::string remedy;
+  const auto used = app.get_subcommands();
+  const CLI::App& where = used.empty() ? app : *used.front();
+  std::string what = error.what();
+  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
+    std::vector<std::string> extras = app.remaining(true);
+    if (!extras.empty() && extras.front().starts_with('-')) {
+      auto names = option_names(where);
+      const auto global = option_names(app);
+      names.insert(names.end(), global.begin(), global.end());
+      const std::string flag = extras.front().substr(0, extras.front().find('='));
+      what = fmt::format("unknown flag '{}'", flag);
+      remedy = suggestion(flag, names);
+    } else if (!extras.empty()) {
+      what = used.empty() ? fmt::format("unknown verb '{}'", extras.front())
+                          : fmt::format("'{}' is one word too many", extras.front());
+      if (used.empty()) remedy = suggestion(extras.front(), command_names());
+    }
+  }
+  const std::string verb = used.empty() ? "" : " " + where.get_name();
+  if (remedy.empty()) remedy = fmt::format("see kernel-lab{} --help", verb);
+  return make_error(Status::usage, what, remedy);
+}
+
+Answer list_engines(const Style& style) {
+  Answer answer;
+  answer.record = {{"engines", Json::array()}};
+  for (const Engine* engine : all_engines()) {
+    const auto usable = engine->usable();
+    answer.record["engines"].push_back({{"engine", engine->name()},
+                                        {"status", usable.ok() ? "ok" : to_string(usable.error().status)},
+                                        {"reason", usable.ok() ? "" : usable.error().what},
+                                        {"remedy", usable.ok() ? "" : usable.error().remedy}});
+    answer.text += fmt::format("  {:<6} {}\n", engine->name(),
+                               usable.ok() ? style.good("ok")
+                                           : fmt::format("{}: {} ({})", style.status(usable.error().status),
+                                                         usable.error().what, usable.error().remedy));
+  }
+  return answer;
+}
+
+int print_answer(const Answer& answer, const GlobalFlags& flags, const Style& style) {
+  if (!flags.output.empty()) {
+    if (auto written = write_file_atomic(flags.output, dump_pretty(answer.record) + "\n"); !written.ok()) {
+      print_error(written.error(), flags.json, style);
+      return static_cast<int>(ExitCode::internal);
+    }
+    fmt::print("{}\n", flags.output);
+  } else if (flags.json) {
+    fmt::print("{}\n", dump_line(answer.record));
+  } else {
+    fmt::print("{}", answer.text);
+    if (!answer.next.empty()) fmt::print("{} {}\n", style.bold("next:"), answer.next);
+  }
+  if (std::fflush(stdout) != 0) return static_cast<int>(ExitCode::internal);
+  return static_cast<int>(answer.exit_code);
+}
+
+int run(int argc, char** argv) {
+  GlobalFlags flags;
+  CLI::App app("Does this kernel earn a place in the training run?", "kernel-lab");
+  app.require_subcommand(0, 1);
+  app.set_version_flag("--version", std::string(kLabVersion));
+  app.footer("Examples:\n  kernel-lab tour\n  kernel-lab init --target rmsnorm --workspace mine\n"
+             "  kernel-lab verify --workspace mine\n\n`kernel-lab VERB --help` shows a verb's flags and examples.");
+  add_global_flags(app, flags);
+  const auto commands = all_commands();
+  std::map<const CLI::App*, const Command*> by_app;
+  for (const auto& command : commands) {
+    CLI::App* sub = app.add_subcommand(command.name, command.summary);
+    sub->fallthrough();
+    if (command.flags) command.flags(*sub);
+    std::string examples = "Examples:";
+    for (const auto& example : command.examples) examples += "\n  kernel-lab " + example;
+    sub->footer(examples);
+    by_app[sub] = &command;
+  }
+
+  const auto wants_color = [&](int fd) {
+    if (flags.color != "auto") return flags.color == "always";
+    return ::isatty(fd) == 1 && std::getenv("NO_COLOR") == nullptr;
+  };
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& help) {
+    return app.exit(help);
+  } catch (const CLI::ParseError& error) {
+    print_error(usage_error(app, error), flags.json, Style{wants_color(STDERR_FILENO)});
+    return static_cast<int>(ExitCode::usage);
+  }
+
+  const Style out{!flags.json && flags.output.empty() && wants_color(STDOUT_FILENO)};
+  const Style err{wants_color(STDERR_FILENO)};
+  if (flags.list_engines) return print_answer(list_engines(out), flags, out);
+  if (app.get_subcommands().empty()) {
+    fmt::print("{}", app.help());
+    return static_cast<int>(ExitCode::usage);
+  }
+
+  ProgressBar bar(!flags.quiet && !flags.json && ::isatty(STDERR_FILENO) == 1);
+  Context context;
+  context.json = flags.json;
+  context.style = out;
+  context.engine_chosen = !flags.engine.empty();
+  if (flags.engine.empty()) {
+    context.engine = &default_engine();
+  } else if (auto found = find_engine(flags.engine); found.ok()) {
+    context.engine = *found;
+  } else {
+    print_error(found.error(), flags.json, err);
+    return static_cast<int>(ExitCode::usage);
+  }
+  std::vector<fs::path> extra;
+  for (const auto& folder : flags.targets) {
+    if (!fs::is_directory(folder)) {
+      print_error(make_error(Status::usage, fmt::format("--targets {}: no such folder", folder), "check the path"),
+                  flags.json, err);
+      return static_cast<int>(ExitCode::usage);
+    }
+    extra.push_back(fs::absolute(folder));
+  }
+  context.target_path = target_search_path(extra);
+  context.ledger = flags.ledger.empty() ? project_root() / "results" / "kernel_lab" / "ledger.jsonl"
+                                        : fs::absolute(flags.ledger);
+  context.progress = [&bar](const ProgressStep& step) { bar.draw(step); };
+  context.note = [&](std::string_view text) {
+    bar.clear();
+    if (!flags.quiet) fmt::print(stderr, "{} {}\n", err.dim("·"), text);
+  };
+
+  const auto answer = by_app.at(app.get_subcommands().front())->run(context);
+  bar.clear();
+  if (!answer.ok()) {
+    print_error(answer.error(), flags.json, err);
+    return static_cast<int>(exit_code_of(answer.error().status));
+  }
+  return print_answer(*answer, flags, out);
+}
+
+}  // namespace
+
+std::vector<std::string> command_names() {
+  std::vector<std::string> names;
+  for (const auto& command : all_commands()) names.push_back(command.name);
+  return names;
+}
+
+}  // namespace kl::app
+
+int main(int argc, char** argv) {
+  ::signal(SIGPIPE, SIG_IGN);
+  try {
+    return kl::app::run(argc, argv);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "kernel-lab: internal error: {}\n  → please report it with the command line\n", error.what());
+    return static_cast<int>(kl::ExitCode::internal);
+  }
+}
