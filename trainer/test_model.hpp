@@ -1,0 +1,53 @@
+// A tiny model for tests: every kind of parameter, both windows, grouped key and value heads.
+#pragma once
+
+#include <trainer/model.hpp>
+#include <trainer/plain_seams.hpp>
+#include <trainer/random.hpp>
+
+namespace kl::trainer {
+
+inline Config tiny_config() {
+  Config c;
+  c.name = "tiny";
+  c.vocab = 23;
+  c.sequence = 7;
+  c.layers = 3;
+  c.width = 32;
+  c.head_dim = 8;
+  c.kv_heads = 2;
+  c.rows = 2;
+  c.threads = 2;
+  return c;
+}
+
+// Values of either sign in every tensor, so that no path through the model carries a zero.
+template <class R>
+std::vector<R> lively_weights(const Layout& layout) {
+  std::vector<R> weights(static_cast<size_t>(layout.size()));
+  for (const Parameter& p : layout.parameters())
+    for (int64_t i = 0; i < p.size; ++i) {
+      const double u = 2 * unit(mix64(static_cast<uint64_t>(p.offset + i) + 77)) - 1;
+      const bool scalar = p.group == Group::lambda || p.group == Group::mu;
+      const bool wide = p.group == Group::embedding || p.group == Group::value_embedding;
+      weights[static_cast<size_t>(p.offset + i)] =
+          static_cast<R>(scalar ? 0.7 + 0.2 * u : (wide ? 1.0 : 0.4) * u);
+    }
+  return weights;
+}
+
+struct Batch {
+  std::vector<int32_t> tokens, targets;
+};
+inline Batch tiny_batch(const Config& c) {
+  Batch batch;
+  for (int64_t n = 0; n < c.tokens(); ++n) {
+    batch.tokens.push_back(static_cast<int32_t>(mix64(static_cast<uint64_t>(n)) % static_cast<uint64_t>(c.vocab)));
+    batch.targets.push_back(
+        static_cast<int32_t>(mix64(static_cast<uint64_t>(n) + 1000) % static_cast<uint64_t>(c.vocab)));
+  }
+  batch.targets[3] = -1;
+  return batch;
+}
+
+}  // namespace kl::trainer
