@@ -1,0 +1,171 @@
+#include <lab/bench/arm.hpp>
+
+#include <lab/bench/or_fault.hpp>
+
+#include <algorithm>
+
+namespace kl {
+namespace {
+
+size_t bytes_of(const TensorData& tensor) {
+  return static_cast<size_t>(tensor.size()) * element_bytes(tensor.dtype);
+}
+
+TensorBinding view_of(const TensorData& tensor) {
+  TensorBinding binding;
+  binding.dtype = tensor.dtype;
+  binding.shape = tensor.shape;
+  return binding;
+}
+
+CallBinding shapes_of(const OperationData& operation) {
+  CallBinding call;
+  call.operation = operation.spec->index;
+  call.scalars = operation.scalars;
+  for (const TensorData& tensor : operation.inputs) call.inputs.push_back(view_of(tensor));
+  for (const TensorData& tensor : operation.outputs) call.outputs.push_back(view_of(tensor));
+  return call;
+}
+
+std::string axes_text(const SeamShape& shape) {
+  std::string text;
+  for (const auto& [axis, length] : shape.axes)
+    text += (text.empty() ? "" : " ") + axis + "=" + std::to_string(length);
+  return text;
+}
+
+}  // namespace
+
+std::vector<CallSlot> call_slots(const Target& target, size_t cases) {
+  std::vector<CallSlot> slots;
+  for (size_t c = 0; c < cases; ++c)
+    for (size_t o = 0; o < target.operations.size(); ++o) slots.push_back({c, o});
+  return slots;
+}
+
+OrFault<Arm> Arm::create(Worker& worker, const Target& target, const std::vector<SeamCase>& cases,
+                         ArmId library, std::optional<ArmId> fallback) {
+  Arm arm(worker, target, cases);
+  arm.bound_.resize(cases.size());
+  for (size_t c = 0; c < cases.size(); ++c)
+    if (auto fault = arm.bind(c, library, fallback)) return *fault;
+  return arm;
+}
+
+std::optional<Fault> Arm::bind(size_t index, ArmId library, std::optional<ArmId> fallback) {
+  const size_t refused_before = refusals_.size();
+  auto fault = bind_library(index, library);
+  if (!fault || refusals_.size() == refused_before || !fallback) return fault;
+  return bind_library(index, *fallback);
+}
+
+// Refused when either direction is: forward and backward always come from one library.
+std::optional<Fault> Arm::bind_library(size_t index, ArmId library) {
+  const SeamCase& seam_case = (*cases_)[index];
+  std::vector<Domain> domains;
+  for (const OperationData& operation : seam_case.pool.operations) {
+    KL_OR_FAULT(const Domain domain, worker_->domain(library, shapes_of(operation)));
+    if (!domain.accepted) {
+      refusals_.push_back(axes_text(seam_case.shape) + ": " + domain.why_not);
+      return Fault{Status::unsupported_target, "outside-domain", refusals_.back()};
+    }
+    domains.push_back(domain);
+  }
+
+  PerCase& bound = bound_[index];
+  bound = {};
+  if (domains[0].saved_bytes > 0) {
+    KL_OR_FAULT(bound.saved, worker_->add_buffer(BufferRole::saved, domains[0].saved_bytes));
+  }
+  std::map<std::string, BufferId> outputs_by_name, inputs_by_name;
+  for (size_t o = 0; o < seam_case.pool.operations.size(); ++o) {
+    const OperationData& operation = seam_case.pool.operations[o];
+    CallBinding call = shapes_of(operation);
+    Bound& b = bound.operations.emplace_back();
+    for (size_t i = 0; i < operation.inputs.size(); ++i) {
+      const TensorData& tensor = operation.inputs[i];
+      BufferId buffer = -1;
+      bool fresh = false;
+      if (const auto made = outputs_by_name.find(tensor.name); made != outputs_by_name.end()) {
+        buffer = made->second;
+      } else if (const auto known = inputs_by_name.find(tensor.name); known != inputs_by_name.end()) {
+        buffer = known->second;
+      } else if (tensor.present()) {
+        KL_OR_FAULT(buffer, worker_->add_buffer(BufferRole::input, bytes_of(tensor)));
+        inputs_by_name[tensor.name] = buffer;
+        fresh = true;
+      }
+      b.inputs.push_back(buffer);
+      b.fresh.push_back(fresh);
+      call.inputs[i].buffer = buffer;
+    }
+    for (size_t i = 0; i < operation.outputs.size(); ++i) {
+      const TensorData& tensor = operation.outputs[i];
+      BufferId buffer = -1;
+      if (tensor.present()) {
+        KL_OR_FAULT(buffer, worker_->add_buffer(BufferRole::output, bytes_of(tensor)));
+        outputs_by_name[tensor.name] = buffer;
+      }
+      b.outputs.push_back(buffer);
+      call.outputs[i].buffer = buffer;
+    }
+    b.base_draws.resize(operation.outputs.size());
+    if (domains[o].scratch_bytes > 0) {
+      KL_OR_FAULT(b.scratch, worker_->add_buffer(BufferRole::scratch, domains[o].scratch_bytes));
+    }
+    call.saved = bound.saved;
+    call.scratch = b.scratch;
+    KL_OR_FAULT(b.call, worker_->prepare(library, call));
+  }
+  return std::nullopt;
+}
+
+void Arm::renew(const CallSlot& slot, std::mt19937_64& random) {
+  PerCase& bound = bound_[slot.seam_case];
+  Bound& b = bound.operations[slot.operation];
+  const OperationData& pool = (*cases_)[slot.seam_case].pool.operations[slot.operation];
+  if (slot.operation == 0) {
+    bound.pattern ^= 1;
+    if (bound.saved >= 0)
+      poison_bytes(worker_->data(bound.saved), worker_->size(bound.saved), bound.pattern);
+  }
+  for (size_t i = 0; i < b.inputs.size(); ++i)
+    if (b.fresh[i])
+      write_draw(pool.inputs[i], random_draw(pool.inputs[i], pool.spec->inputs[i].kind, random),
+                 worker_->data(b.inputs[i]));
+  for (size_t i = 0; i < b.outputs.size(); ++i) {
+    if (b.outputs[i] < 0) continue;
+    const TensorData& tensor = pool.outputs[i];
+    if (pool.spec->outputs[i].mode == OutputMode::write) {
+      poison(tensor.dtype, worker_->data(b.outputs[i]), tensor.size(), bound.pattern);
+    } else {
+      b.base_draws[i] = random_draw(tensor, InputKind::real, random);
+      write_draw(tensor, *b.base_draws[i], worker_->data(b.outputs[i]));
+    }
+  }
+}
+
+OrFault<CallTiming> Arm::run(const CallSlot& slot, bool cold) {
+  const Bound& b = bound_[slot.seam_case].operations[slot.operation];
+  KL_OR_FAULT(CallTiming timing, worker_->run_timed(b.call, cold));
+  if (timing.code != KL_OK)
+    return Fault{Status::execution_failed, "error-code",
+                 target_->operations[slot.operation].name + " at " +
+                     axes_text((*cases_)[slot.seam_case].shape) + " returned code " +
+                     std::to_string(timing.code) + (timing.text.empty() ? "" : ": " + timing.text)};
+  return timing;
+}
+
+FinishedCall Arm::finished(const CallSlot& slot) const {
+  const Bound& b = bound_[slot.seam_case].operations[slot.operation];
+  FinishedCall call;
+  call.operation = &target_->operations[slot.operation];
+  const auto address = [&](BufferId id) { return id < 0 ? nullptr : worker_->data(id); };
+  for (const BufferId id : b.inputs) call.inputs.push_back(address(id));
+  for (const BufferId id : b.outputs) call.outputs.push_back(address(id));
+  call.base_draws = b.base_draws;
+  call.poison_pattern = bound_[slot.seam_case].pattern;
+  return call;
+}
+
+}  // namespace kl

@@ -1,0 +1,193 @@
+// bench: is the kernel faster? One request, one record; no printing, no ledger.
+//
+// The number that decides is seam seconds per training step with cold caches: at every shape the
+// preset's trainer calls, forward and backward chained, times the calls of one step. The unit of
+// replication is a fresh worker process that holds both arms (lab/bench/session.hpp); the decision
+// rule is STATISTICS rule 1 (lab/bench/verdict.hpp).
+#pragma once
+
+#include <lab/bench/calibration.hpp>
+#include <lab/bench/clock_readings.hpp>
+#include <lab/core/files.hpp>
+#include <lab/core/progress.hpp>
+#include <lab/core/record.hpp>
+#include <lab/engine/engine.hpp>
+#include <lab/stats/interval.hpp>
+#include <lab/target/seam_shape.hpp>
+#include <lab/target/target.hpp>
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace kl {
+
+enum class BenchMode : uint8_t { quick, normal, full };
+
+struct BenchRequest {
+  const Engine* engine = nullptr;
+  const Target* target = nullptr;
+  std::filesystem::path candidate;          // the candidate's source
+  std::filesystem::path baseline;           // the baseline's source
+  std::string baseline_name = "champion";   // champion, reference
+  std::vector<SeamShape> shapes;            // of the preset; at least one
+  std::string preset;
+  std::string workspace;
+  BenchMode mode = BenchMode::normal;
+  std::optional<uint64_t> seed;             // drawn from the operating system when absent
+  std::filesystem::path samples;            // content-addressed raw samples; empty: none are kept
+  std::vector<Ceiling> ceilings;            // from calibration; may be empty
+  std::optional<double> theoretical_peak_gb_per_s;  // of the memory; absent: unknown
+  Progress progress;
+};
+
+// What a mode means (STATISTICS rule 1).
+struct BenchPlan {
+  int processes = 10;            // with both arms
+  int control_processes = 3;     // with the baseline in both places
+  double delta = 0.01;           // smallest effect that counts, in log time
+  double cap_seconds = 5;        // per process
+  int min_blocks = 30;           // before the stopping rule may end a process
+};
+BenchPlan bench_plan(BenchMode mode);
+std::string_view to_string(BenchMode mode);
+
+// Seam time of one training step of one arm: median over processes of each process's median.
+struct SeamTime {
+  double cold_ns_per_step = 0;
+  double warm_ns_per_step = 0;
+
+  template <class Self, class V>
+  static void describe(Self& self, V& v) {
+    v("cold_ns_per_step", self.cold_ns_per_step, "caches flushed before every call; decides");
+    v("warm_ns_per_step", self.warm_ns_per_step, "inputs written just before the call");
+  }
+};
+
+// One operation at one shape.
+struct BenchCase {
+  std::string operation;
+  std::map<std::string, int64_t> axes;
+  int64_t calls_per_step = 0;
+  double candidate_cold_ns = 0, candidate_warm_ns = 0;
+  double baseline_cold_ns = 0, baseline_warm_ns = 0;
+  double bytes_read = 0, bytes_written = 0, flops = 0;  // of the cost model
+  double candidate_gb_per_s = 0, baseline_gb_per_s = 0;  // cold
+  std::optional<double> ceiling_gb_per_s;                // cold, same footprint and mix
+  std::optional<double> candidate_percent_of_ceiling, baseline_percent_of_ceiling;
+
+  template <class Self, class V>
+  static void describe(Self& self, V& v) {
+    v("operation", self.operation, "forward or backward");
+    v("axes", self.axes, "length of each named axis");
+    v("calls_per_step", self.calls_per_step, "calls in one training step");
+    v("candidate_cold_ns", self.candidate_cold_ns, "one call, caches flushed");
+    v("candidate_warm_ns", self.candidate_warm_ns, "one call, inputs just written");
+    v("baseline_cold_ns", self.baseline_cold_ns, "one call, caches flushed");
+    v("baseline_warm_ns", self.baseline_warm_ns, "one call, inputs just written");
+    v("bytes_read", self.bytes_read, "bytes an ideal kernel reads");
+    v("bytes_written", self.bytes_written, "bytes an ideal kernel writes");
+    v("flops", self.flops, "operations an ideal kernel does");
+    v("candidate_gb_per_s", self.candidate_gb_per_s, "model bytes over cold time");
+    v("baseline_gb_per_s", self.baseline_gb_per_s, "model bytes over cold time");
+    v("ceiling_gb_per_s", self.ceiling_gb_per_s, "copy bandwidth of the same footprint and mix");
+    v("candidate_percent_of_ceiling", self.candidate_percent_of_ceiling, "cold");
+    v("baseline_percent_of_ceiling", self.baseline_percent_of_ceiling, "cold");
+  }
+};
+
+// The baseline in the candidate's company against the baseline alone.
+struct ControlCheck {
+  std::string result;            // agree, disturbed, noisy
+  int processes = 0;
+  double log_shift = 0;          // log(baseline beside the candidate / baseline alone)
+  double lo = 0, hi = 0;         // 99 % pooled t interval of the shift
+
+  template <class Self, class V>
+  static void describe(Self& self, V& v) {
+    v("result", self.result, "agree, disturbed or noisy");
+    v("processes", self.processes, "processes with the baseline in both places");
+    v("log_shift", self.log_shift, "log(baseline beside the candidate / baseline alone)");
+    v("lo", self.lo, "lower end of the 99 % interval");
+    v("hi", self.hi, "upper end of the 99 % interval");
+  }
+};
+
+struct BenchRecord : RecordHeader {
+  static constexpr std::string_view kSchema = "bench";
+  std::string kernel_hash;
+  std::string baseline;                 // champion, reference
+  std::string baseline_hash;
+  std::string mode;
+  uint64_t seed = 0;
+  double delta = 0;
+  double ratio = 0;                     // candidate / baseline seam seconds per step, cold
+  stats::Interval t95, walsh95, t90;      // of the log ratio
+  double process_sd = 0;                // SD of the processes' log ratios
+  int64_t samples_needed = 0;           // processes that would decide; 0 when decided
+  double warm_ratio = 0;
+  stats::Interval warm_t95;
+  SeamTime candidate, baseline_time;
+  std::vector<BenchCase> cases;
+  double clock_log_difference = 0;      // log ratio by the parent's clock minus by the worker's
+  double clock_overhead_ns = 0;         // parent's minus worker's time of one call, median
+  int processes = 0;
+  int64_t blocks = 0;                   // ABBA blocks over all processes, cold
+  int64_t timed_calls = 0;
+  int64_t calls_checked = 0;            // timed calls whose results were compared with the oracle
+  int64_t elements_checked = 0;
+  ControlCheck controls;
+  ClockReadings clocks;
+  std::string peak_check;               // within, beyond, unknown
+  std::string rule;                     // of a rejection or failure
+  std::string proof;
+  std::string samples_file;             // SHA-256 of the raw samples
+  CompileReport compile, baseline_compile;
+  Json confinement = Json::object();
+
+  template <class Self, class V>
+  static void describe(Self& self, V& v) {
+    RecordHeader::describe_header(self, v);
+    v("kernel_hash", self.kernel_hash, "SHA-256 of the candidate's source");
+    v("baseline", self.baseline, "what the candidate was compared with");
+    v("baseline_hash", self.baseline_hash, "SHA-256 of the baseline's source");
+    v("mode", self.mode, "quick, normal or full");
+    v("seed", self.seed, "replays this run's inputs with --seed");
+    v("delta", self.delta, "smallest effect that counts, in log time");
+    v("ratio", self.ratio, "candidate over baseline seam seconds per step, cold");
+    v("t95", self.t95, "paired t interval over processes");
+    v("walsh95", self.walsh95, "exact signed-rank interval over processes");
+    v("t90", self.t90, "paired t interval that decides equivalence");
+    v("process_sd", self.process_sd, "standard deviation of the processes' log ratios");
+    v("samples_needed", self.samples_needed, "processes that would decide; 0 when decided");
+    v("warm_ratio", self.warm_ratio, "candidate over baseline seam seconds per step, warm");
+    v("warm_t95", self.warm_t95, "paired t interval over processes, warm");
+    v("candidate", self.candidate, "the candidate's seam time of one training step");
+    v("baseline_time", self.baseline_time, "the baseline's seam time of one training step");
+    v("cases", self.cases, "each operation at each shape");
+    v("clock_log_difference", self.clock_log_difference,
+      "log ratio by the parent's clock minus that by the worker's");
+    v("clock_overhead_ns", self.clock_overhead_ns,
+      "parent's minus worker's time of one call, median");
+    v("processes", self.processes, "fresh processes with both arms");
+    v("blocks", self.blocks, "cold ABBA blocks over all processes");
+    v("timed_calls", self.timed_calls, "calls that were timed");
+    v("calls_checked", self.calls_checked, "timed calls compared with the oracle");
+    v("elements_checked", self.elements_checked, "elements compared with the oracle");
+    v("controls", self.controls, "the baseline beside the candidate against the baseline alone");
+    v("clocks", self.clocks, "clock and load readings");
+    v("peak_check", self.peak_check, "within, beyond or unknown");
+    v("rule", self.rule, "rule that was broken, when rejected or failed");
+    v("proof", self.proof, "what was seen");
+    v("samples_file", self.samples_file, "SHA-256 of the raw samples; empty when not kept");
+    v("compile", self.compile, "the compiler's report on the candidate");
+    v("baseline_compile", self.baseline_compile, "the compiler's report on the baseline");
+    v("confinement", self.confinement, "limits that could be applied to the worker");
+  }
+};
+
+// The record's identity holds kernel, flags, harness, case_plan, baseline, fingerprint_class.
+BenchRecord bench(const BenchRequest& request);
+
+}  // namespace kl

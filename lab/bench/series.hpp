@@ -1,0 +1,69 @@
+// The raw measurements of a bench, as kept in the samples file: enough to compute any verdict again.
+#pragma once
+
+#include <lab/core/record.hpp>
+
+#include <string>
+#include <vector>
+
+namespace kl {
+
+// Times of one arm in one process, by call slot (shape-major, operation-minor) and letter.
+struct ArmSeries {
+  std::vector<std::vector<int64_t>> worker_ns;  // by the worker's clock, around `run`
+  std::vector<std::vector<int64_t>> parent_ns;  // by the parent's clock, around the command
+
+  template <class Self, class V>
+  static void describe(Self& self, V& v) {
+    v("worker_ns", self.worker_ns, "by call slot, one value a letter, worker's clock");
+    v("parent_ns", self.parent_ns, "by call slot, one value a letter, parent's clock");
+  }
+  size_t letters() const { return worker_ns.empty() ? 0 : worker_ns.front().size(); }
+};
+
+struct ProcessSeries {
+  int index = 0;
+  bool control = false;         // the baseline in both places
+  bool candidate_first = false; // blocks are BAAB instead of ABBA
+  std::string stopped;          // precise, planned, cap
+  ArmSeries baseline_cold, candidate_cold;  // two letters a block
+  ArmSeries baseline_warm, candidate_warm;
+
+  template <class Self, class V>
+  static void describe(Self& self, V& v) {
+    v("index", self.index, "order in which the processes ran");
+    v("control", self.control, "the baseline in both places");
+    v("candidate_first", self.candidate_first, "blocks are BAAB instead of ABBA");
+    v("stopped", self.stopped, "precise, planned or cap");
+    v("baseline_cold", self.baseline_cold, "caches flushed");
+    v("candidate_cold", self.candidate_cold, "caches flushed");
+    v("baseline_warm", self.baseline_warm, "inputs just written");
+    v("candidate_warm", self.candidate_warm, "inputs just written");
+  }
+};
+
+struct BenchSamples {
+  static constexpr std::string_view kSchema = "bench-samples";
+  int schema_version = 1;
+  std::string target;
+  std::string preset;
+  std::vector<std::string> slots;          // "forward C=64 N=256"
+  std::vector<int64_t> calls_per_step;     // of each slot
+  std::vector<ProcessSeries> processes;
+
+  template <class Self, class V>
+  static void describe(Self& self, V& v) {
+    v("schema_version", self.schema_version, "version of this form");
+    v("target", self.target, "key of the target");
+    v("preset", self.preset, "trainer operating point");
+    v("slots", self.slots, "what each call slot is");
+    v("calls_per_step", self.calls_per_step, "calls of each slot in one training step");
+    v("processes", self.processes, "in the order they ran");
+  }
+};
+
+// Seam nanoseconds of one training step, one value a letter.
+std::vector<double> step_ns(const std::vector<std::vector<int64_t>>& by_slot,
+                            const std::vector<int64_t>& calls_per_step);
+
+}  // namespace kl
