@@ -1,0 +1,277 @@
+// loss_prelude for CPUs. Forward reads the logits once and writes two floats a row into `saved`;
+// backward reads them once more and writes the gradient: 3 passes over [N,V] in all.
+//
+// |s*tanh(z/s)| <= s, so for s <= 40 exp needs no shift and no row maximum to stay in range.
+#include <kernel_lab/kernel.hpp>
+#include <kernel_lab/lanes.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace {
+
+using kl::BitLanes;
+using kl::kLanes;
+using kl::Lanes;
+
+constexpr int64_t kElementsPerThread = 8 * 1024;     // fewer are not worth waking a thread for
+constexpr int64_t kStreamBytes = int64_t{24} << 20;  // an output that will not stay in a cache
+constexpr double kNoShiftSoftcap = 40;
+constexpr double kLog2E = 1.4426950408889634;
+constexpr int32_t kIgnored = -1;
+
+struct Plan {
+  int32_t operation;
+  int32_t threads;
+  int64_t rows, vocabulary;
+};
+
+// What forward leaves for backward, per row: exp(s*t - s*shift) * inverse_sum is the probability.
+struct SavedRow {
+  float shift;  // largest t of the row, or 0
+  float inverse_sum;
+};
+
+bool has_shape(const DLTensor& t, int32_t ndim, int64_t first) {
+  return kl::is_contiguous(t) && t.ndim == ndim && t.shape[0] == first;
+}
+bool is_f64(const DLTensor& t) {
+  return t.dtype.code == kDLFloat && t.dtype.bits == 64 && t.dtype.lanes == 1;
+}
+
+kl_result accepts(const kl_problem* p) {
+  const bool forward = p->operation == KL_FORWARD;
+  if (!forward && p->operation != KL_BACKWARD)
+    return kl::unsupported("operation is not loss_prelude's");
+  if (p->input_count != 3 || p->output_count != (forward ? 3 : 1) || p->scalar_count != 1)
+    return kl::bad_argument("wrong number of inputs, outputs or scalars");
+  if (!(p->scalars[0] > 0)) return kl::bad_argument("softcap must be positive");
+  const DLTensor& logits = p->inputs[forward ? 0 : 1];
+  const DLTensor& targets = p->inputs[forward ? 1 : 2];
+  if (logits.ndim != 2 || logits.shape[1] < 1)
+    return kl::bad_argument("logits must be [N,V] with V >= 1");
+  const int64_t rows = logits.shape[0], vocabulary = logits.shape[1];
+  if (!kl::is_f32(logits) || !kl::is_contiguous(logits))
+    return kl::unsupported("logits: packed f32 [N,V]");
+  if (!kl::is_i32(targets) || !has_shape(targets, 1, rows))
+    return kl::unsupported("targets: packed i32 [N]");
+  if (forward) {
+    if (!kl::is_i32(p->inputs[2]) || !has_shape(p->inputs[2], 1, vocabulary))
+      return kl::unsupported("token_bytes: packed i32 [V]");
+    if (!kl::is_f32(p->outputs[0]) || !has_shape(p->outputs[0], 1, rows))
+      return kl::unsupported("nll: packed f32 [N]");
+    if (!is_f64(p->outputs[1]) || !is_f64(p->outputs[2]))
+      return kl::unsupported("nll_sum, byte_sum: f64 [1]");
+    return kl::ok();
+  }
+  if (!kl::is_f32(p->inputs[0])) return kl::unsupported("g: f32 [1]");
+  if (!kl::is_f32(p->outputs[0]) || !has_shape(p->outputs[0], 2, rows) ||
+      p->outputs[0].shape[1] != vocabulary)
+    return kl::unsupported("dlogits: packed f32 [N,V]");
+  return kl::ok();
+}
+
+size_t scratch_bytes(const kl_problem*) { return 0; }
+
+size_t saved_bytes(const kl_problem* p) {
+  const DLTensor& logits = p->inputs[p->operation == KL_FORWARD ? 0 : 1];
+  return static_cast<size_t>(logits.shape[0]) * sizeof(SavedRow);
+}
+
+kl_result prepare(const kl_problem* p, const kl_services*, kl_plan* plan) {
+  if (const kl_result verdict = accepts(p); verdict.code != KL_OK) return verdict;
+  const DLTensor& logits = p->inputs[p->operation == KL_FORWARD ? 0 : 1];
+  const int64_t rows = logits.shape[0], vocabulary = logits.shape[1];
+  const int64_t worth = std::max<int64_t>(1, rows * vocabulary / kElementsPerThread);
+  kl::store(plan, Plan{p->operation,
+                       static_cast<int32_t>(std::clamp<int64_t>(p->threads, 1, worth)), rows,
+                       vocabulary});
+  return kl::ok();
+}
+
+// 2^y = scale * (1 + q), for -126 <= y <= 127: scale = 2^k with k the nearest integer, and
+// q = 2^(y-k) - 1 by a minimax polynomial without constant term (relative error 1.1e-8).
+struct Power {
+  Lanes scale, q;
+};
+inline Power power_of_two(Lanes y) {
+  const Lanes shifter = kl::lanes(12582912.0f + 127.0f);  // 1.5 * 2^23 + the exponent's bias
+  const Lanes shifted = y + shifter;
+  const Lanes f = y - (shifted - shifter);
+  Lanes q = kl::lanes(1.54035126e-4f);
+  q = q * f + kl::lanes(1.33909643e-3f);
+  q = q * f + kl::lanes(9.61823836e-3f);
+  q = q * f + kl::lanes(5.55035696e-2f);
+  q = q * f + kl::lanes(2.40226492e-1f);
+  q = q * f + kl::lanes(6.93147182e-1f);
+  return {reinterpret_cast<Lanes>(reinterpret_cast<BitLanes>(shifted) << 23), q * f};
+}
+
+// Comparisons, not min and max: what is not a number stays so.
+inline Lanes at_least(Lanes y, float low) { return y < kl::lanes(low) ? kl::lanes(low) : y; }
+inline Lanes at_most(Lanes y, float high) { return y > kl::lanes(high) ? kl::lanes(high) : y; }
+
+// tanh(u) = e/(e + 2) with e = exp(2u) - 1, accurate near 0 too; `y` is 2u*log2(e).
+inline Lanes tanh_of_power(Lanes y) {
+  const Power p = power_of_two(at_most(at_least(y, -30.0f), 30.0f));
+  const Lanes e = p.scale * p.q + (p.scale - kl::lanes(1.0f));
+  return e / (e + kl::lanes(2.0f));
+}
+
+// The softcap, folded into the constants for t = tanh(z/s) and exp(s*t - s*shift).
+struct Cap {
+  Lanes to_tanh;  // 2*log2(e)/s
+  Lanes to_exp;   // s*log2(e)
+  explicit Cap(double s)
+      : to_tanh(kl::lanes(static_cast<float>(2 * kLog2E / s))),
+        to_exp(kl::lanes(static_cast<float>(s * kLog2E))) {}
+  Lanes tanh(Lanes z) const { return tanh_of_power(z * to_tanh); }
+  // Unshifted (s <= 40) the power is in range as it is; shifted it may vanish, so half the
+  // exponent is squared.
+  template <bool shifted>
+  Lanes exp(Lanes t, Lanes shift) const {
+    if constexpr (!shifted) {
+      const Power p = power_of_two(t * to_exp);
+      return p.scale * p.q + p.scale;
+    }
+    const Power p =
+        power_of_two(at_least((t - shift) * to_exp * kl::lanes(0.5f), -126.0f));
+    const Lanes half = p.scale * p.q + p.scale;
+    return half * half;
+  }
+};
+
+float largest_tanh(const float* z, int64_t vocabulary, const Cap& cap) {
+  float largest = -std::numeric_limits<float>::infinity();
+#pragma omp simd reduction(max : largest)
+  for (int64_t v = 0; v < vocabulary; ++v) largest = z[v] > largest ? z[v] : largest;
+  return cap.tanh(kl::lanes(largest))[0];
+}
+
+template <bool shifted>
+float sum_of_exp(const float* z, int64_t vocabulary, const Cap& cap, Lanes shift) {
+  Lanes a{}, b{};
+  int64_t v = 0;
+  for (; v + 2 * kLanes <= vocabulary; v += 2 * kLanes) {
+    a += cap.exp<shifted>(cap.tanh(kl::load(z + v)), shift);
+    b += cap.exp<shifted>(cap.tanh(kl::load(z + v + kLanes)), shift);
+  }
+  float sum = 0;
+  for (; v < vocabulary; v += kLanes) {
+    const int64_t count = std::min<int64_t>(kLanes, vocabulary - v);
+    if (count == kLanes) {
+      a += cap.exp<shifted>(cap.tanh(kl::load(z + v)), shift);
+    } else {
+      const Lanes e = cap.exp<shifted>(cap.tanh(kl::load_some(z + v, count)), shift);
+      for (int64_t i = 0; i < count; ++i) sum += e[i];
+    }
+  }
+  return sum + kl::sum_of(a + b);
+}
+
+template <bool shifted>
+void forward(const Plan& plan, const kl_call* call) {
+  const float* logits = kl::data<const float>(call->inputs[0]);
+  const int32_t* targets = kl::data<const int32_t>(call->inputs[1]);
+  const int32_t* token_bytes = kl::data<const int32_t>(call->inputs[2]);
+  float* nll = kl::data<float>(call->outputs[0]);
+  auto* saved = static_cast<SavedRow*>(call->saved);
+  const double softcap = call->scalars[0];
+  const Cap cap(softcap);
+#pragma omp parallel for schedule(static) num_threads(plan.threads)
+  for (int64_t n = 0; n < plan.rows; ++n) {
+    const float* z = logits + n * plan.vocabulary;
+    const int32_t target = targets[n];
+    if (target < 0 || target >= plan.vocabulary) {  // a broken batch is not a number
+      nll[n] = target == kIgnored ? 0 : std::numeric_limits<float>::quiet_NaN();
+      continue;
+    }
+    const float shift = shifted ? largest_tanh(z, plan.vocabulary, cap) : 0;
+    const float sum = sum_of_exp<shifted>(z, plan.vocabulary, cap, kl::lanes(shift));
+    const double t = cap.tanh(kl::lanes(z[target]))[0];
+    nll[n] = static_cast<float>(std::log(static_cast<double>(sum)) - softcap * (t - shift));
+    saved[n] = {shift, 1.0f / sum};
+  }
+  double nll_sum = 0, byte_sum = 0;
+  for (int64_t n = 0; n < plan.rows; ++n) {
+    nll_sum += nll[n];
+    if (targets[n] >= 0 && targets[n] < plan.vocabulary) byte_sum += token_bytes[targets[n]];
+  }
+  *kl::data<double>(call->outputs[1]) = nll_sum;
+  *kl::data<double>(call->outputs[2]) = byte_sum;
+}
+
+// Gradient of one row: factor * exp(s*t) * (1 - t^2), where factor = g / sum.
+template <bool shifted, bool streamed>
+void gradient_row(const float* z, float* dz, int64_t vocabulary, const Cap& cap, Lanes shift,
+                  Lanes factor) {
+  const auto gradient = [&](Lanes x) {
+    const Lanes t = cap.tanh(x);
+    return factor * cap.exp<shifted>(t, shift) * (kl::lanes(1.0f) - t * t);
+  };
+  int64_t v = 0;
+  for (; v + kLanes <= vocabulary; v += kLanes) {
+    if constexpr (streamed)
+      kl::stream(dz + v, gradient(kl::load(z + v)));
+    else
+      kl::store(dz + v, gradient(kl::load(z + v)));
+  }
+  if (v < vocabulary)
+    kl::store_some(dz + v, gradient(kl::load_some(z + v, vocabulary - v)), vocabulary - v);
+}
+
+template <bool shifted, bool streamed>
+void backward(const Plan& plan, const kl_call* call) {
+  const float g = *kl::data<const float>(call->inputs[0]);
+  const float* logits = kl::data<const float>(call->inputs[1]);
+  const int32_t* targets = kl::data<const int32_t>(call->inputs[2]);
+  float* dlogits = kl::data<float>(call->outputs[0]);
+  const auto* saved = static_cast<const SavedRow*>(call->saved);
+  const Cap cap(call->scalars[0]);
+#pragma omp parallel num_threads(plan.threads)
+  {
+#pragma omp for schedule(static)
+    for (int64_t n = 0; n < plan.rows; ++n) {
+      const float* z = logits + n * plan.vocabulary;
+      float* dz = dlogits + n * plan.vocabulary;
+      const int32_t target = targets[n];
+      if (target < 0 || target >= plan.vocabulary) {
+        std::fill(dz, dz + plan.vocabulary,
+                  target == kIgnored ? 0 : std::numeric_limits<float>::quiet_NaN());
+        continue;
+      }
+      const Lanes shift = kl::lanes(saved[n].shift);
+      gradient_row<shifted, streamed>(z, dz, plan.vocabulary, cap, shift,
+                                      kl::lanes(g * saved[n].inverse_sum));
+      const Lanes t = cap.tanh(kl::lanes(z[target]));
+      const float p = cap.exp<shifted>(t, shift)[0] * saved[n].inverse_sum;
+      dz[target] = g * (p - 1.0f) * (1.0f - t[0] * t[0]);
+    }
+    if constexpr (streamed) kl::stream_fence();
+  }
+}
+
+bool worth_streaming(const Plan& plan, const float* dlogits) {
+  return plan.rows * plan.vocabulary * int64_t{sizeof(float)} >= kStreamBytes &&
+         plan.vocabulary % kLanes == 0 &&
+         reinterpret_cast<uintptr_t>(dlogits) % kl::kLaneBytes == 0;
+}
+
+kl_result run(const kl_plan* plan, const kl_call* call, kl_stream) {
+  const Plan& p = kl::plan_as<Plan>(plan);
+  const bool shifted = call->scalars[0] > kNoShiftSoftcap;
+  if (p.operation == KL_FORWARD) {
+    shifted ? forward<true>(p, call) : forward<false>(p, call);
+    return kl::ok();
+  }
+  if (worth_streaming(p, kl::data<const float>(call->outputs[0])))
+    shifted ? backward<true, true>(p, call) : backward<false, true>(p, call);
+  else
+    shifted ? backward<true, false>(p, call) : backward<false, false>(p, call);
+  return kl::ok();
+}
+
+}  // namespace
+
+KL_EXPORT_KERNEL("loss_prelude", accepts, scratch_bytes, saved_bytes, prepare, run);
