@@ -21,7 +21,7 @@ struct Bound {
 // (never under 6√n: for short sums the operations around the sum decide).
 double gamma_of(int64_t terms, bool random);
 // Unit round-off that a maths class may accumulate in: 2^-24 exact-reorder, 2^-16 approximate,
-// 2^-8 reduced-precision (bf16); never finer than that of f32 unless the output is f64.
+// 2^-8 reduced-precision (bf16). Never finer than that of f32, in an f64 sum of f32 terms too.
 double accumulator_roundoff(MathsClass maths, DLDataType output);
 
 Bound make_bound(const Target& target, DLDataType output, int64_t terms, bool random);
