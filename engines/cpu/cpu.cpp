@@ -1,11 +1,11 @@
 // The cpu engine: kernels are C++ compiled by the host's compiler for this very machine.
+#include <lab/core/cache_size.hpp>
 #include <lab/core/fingerprint.hpp>
 #include <lab/engine/engine.hpp>
 #include <lab/engine/host_compiler.hpp>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <unistd.h>
 
 namespace kl {
 namespace {
@@ -48,9 +48,8 @@ class CpuEngine : public Engine {
 
   Result<DeviceDescription> device() const override {
     KL_CHECK(usable());
-    const int64_t l3 = std::max<int64_t>(0, ::sysconf(_SC_LEVEL3_CACHE_SIZE));
-    const int64_t l2 = std::max<int64_t>(0, ::sysconf(_SC_LEVEL2_CACHE_SIZE));
-    return DeviceDescription{cpu_model(), "", compiler()->version(), usable_cores(), std::max(l3, l2)};
+    return DeviceDescription{cpu_model(), "", compiler()->version(), usable_cores(),
+                             last_level_cache_bytes()};
   }
 
   Result<std::string> build_key(const CompileRequest& request) const override {

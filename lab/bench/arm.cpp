@@ -1,6 +1,6 @@
 #include <lab/bench/arm.hpp>
 
-#include <lab/bench/or_fault.hpp>
+#include <lab/verify/call_site.hpp>
 
 #include <algorithm>
 
@@ -64,7 +64,7 @@ std::optional<Fault> Arm::bind_library(size_t index, ArmId library) {
   const SeamCase& seam_case = (*cases_)[index];
   std::vector<Domain> domains;
   for (const OperationData& operation : seam_case.pool.operations) {
-    KL_OR_FAULT(const Domain domain, worker_->domain(library, shapes_of(operation)));
+    KL_FAULT_TRY(const Domain domain, worker_->domain(library, shapes_of(operation)));
     if (!domain.accepted) {
       refusals_.push_back(axes_text(seam_case.shape) + ": " + domain.why_not);
       return Fault{Status::unsupported_target, "outside-domain", refusals_.back()};
@@ -75,7 +75,7 @@ std::optional<Fault> Arm::bind_library(size_t index, ArmId library) {
   PerCase& bound = bound_[index];
   bound = {};
   if (domains[0].saved_bytes > 0) {
-    KL_OR_FAULT(bound.saved, worker_->add_buffer(BufferRole::saved, domains[0].saved_bytes));
+    KL_FAULT_TRY(bound.saved, worker_->add_buffer(BufferRole::saved, domains[0].saved_bytes));
   }
   std::map<std::string, BufferId> outputs_by_name, inputs_by_name;
   for (size_t o = 0; o < seam_case.pool.operations.size(); ++o) {
@@ -91,7 +91,7 @@ std::optional<Fault> Arm::bind_library(size_t index, ArmId library) {
       } else if (const auto known = inputs_by_name.find(tensor.name); known != inputs_by_name.end()) {
         buffer = known->second;
       } else if (tensor.present()) {
-        KL_OR_FAULT(buffer, worker_->add_buffer(BufferRole::input, bytes_of(tensor)));
+        KL_FAULT_TRY(buffer, worker_->add_buffer(BufferRole::input, bytes_of(tensor)));
         inputs_by_name[tensor.name] = buffer;
         fresh = true;
       }
@@ -103,7 +103,7 @@ std::optional<Fault> Arm::bind_library(size_t index, ArmId library) {
       const TensorData& tensor = operation.outputs[i];
       BufferId buffer = -1;
       if (tensor.present()) {
-        KL_OR_FAULT(buffer, worker_->add_buffer(BufferRole::output, bytes_of(tensor)));
+        KL_FAULT_TRY(buffer, worker_->add_buffer(BufferRole::output, bytes_of(tensor)));
         outputs_by_name[tensor.name] = buffer;
       }
       b.outputs.push_back(buffer);
@@ -111,11 +111,11 @@ std::optional<Fault> Arm::bind_library(size_t index, ArmId library) {
     }
     b.base_draws.resize(operation.outputs.size());
     if (domains[o].scratch_bytes > 0) {
-      KL_OR_FAULT(b.scratch, worker_->add_buffer(BufferRole::scratch, domains[o].scratch_bytes));
+      KL_FAULT_TRY(b.scratch, worker_->add_buffer(BufferRole::scratch, domains[o].scratch_bytes));
     }
     call.saved = bound.saved;
     call.scratch = b.scratch;
-    KL_OR_FAULT(b.call, worker_->prepare(library, call));
+    KL_FAULT_TRY(b.call, worker_->prepare(library, call));
   }
   return std::nullopt;
 }
@@ -147,7 +147,7 @@ void Arm::renew(const CallSlot& slot, std::mt19937_64& random) {
 
 OrFault<CallTiming> Arm::run(const CallSlot& slot, bool cold) {
   const Bound& b = bound_[slot.seam_case].operations[slot.operation];
-  KL_OR_FAULT(CallTiming timing, worker_->run_timed(b.call, cold));
+  KL_FAULT_TRY(CallTiming timing, worker_->run_timed(b.call, cold));
   if (timing.code != KL_OK)
     return Fault{Status::execution_failed, "error-code",
                  target_->operations[slot.operation].name + " at " +

@@ -1,7 +1,7 @@
 #include <lab/bench/copy_ceiling.hpp>
 
+#include <lab/core/cache_size.hpp>
 #include <lab/core/clock.hpp>
-#include <lab/core/files.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -194,20 +194,6 @@ Ceiling best_of(Streams& streams, Mix mix, CacheFlush* flush, int passes) {
 }
 
 }  // namespace
-
-// The kernel's view first: in a virtual machine cpuid (and so sysconf) may describe the whole host.
-int64_t last_level_cache_bytes() {
-  int64_t largest = 0;
-  for (int index = 0; index < 8; ++index) {
-    const auto size = read_file("/sys/devices/system/cpu/cpu0/cache/index" +
-                                std::to_string(index) + "/size");
-    if (!size) break;
-    char* unit = nullptr;
-    const int64_t number = std::strtoll(size->c_str(), &unit, 10);
-    largest = std::max(largest, number * (*unit == 'K' ? 1024 : *unit == 'M' ? 1 << 20 : 1));
-  }
-  return largest > 0 ? largest : int64_t{32} << 20;
-}
 
 CopyProbe copy_probe(bool quick) {
   CopyProbe probe;

@@ -27,7 +27,4 @@ std::vector<Ceiling> measure_copy_ceilings(const CopyProbe& probe);
 // Smallest non-zero difference of two readings of the lab's clock.
 int64_t measure_timer_resolution_ns();
 
-// The last-level cache this process sees; 32 MiB when the system does not say.
-int64_t last_level_cache_bytes();
-
 }  // namespace kl
