@@ -1,0 +1,399 @@
+#include <lab/integration/integration_ab.hpp>
+
+#include <lab/core/clock.hpp>
+#include <lab/core/files.hpp>
+#include <lab/core/installation.hpp>
+#include <lab/core/near.hpp>
+#include <lab/engine/fingerprint_class.hpp>
+#include <lab/integration/verdict.hpp>
+#include <lab/stats/moments.hpp>
+#include <lab/stats/quantile.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace kl {
+namespace {
+
+constexpr int64_t kProbeSteps = 30;
+
+// One comparison: prepare, warm both arms, replay, pairs, divergence, verdict.
+class Comparison {
+ public:
+  Comparison(const IntegrationRequest& request, IntegrationRecord& record)
+      : request_(request),
+        record_(record),
+        trainer_(request.trainer.empty() ? TrainerClient::builtin() : request.trainer,
+                 request.trainer_arguments) {}
+
+  Outcome run() {
+    KL_CHECK(prepare());
+    if (record_.status == Status::needs_integration_adapter) return {};
+    KL_CHECK(measure_noise());
+    if (session_) KL_CHECK(measure());
+    conclude();
+    return {};
+  }
+
+ private:
+  Outcome prepare() {
+    const auto& target = *request_.target;
+    KL_TRY(const auto baseline_source, baseline());
+    KL_TRY(const auto preset, trainer_.preset(request_.preset));
+    KL_TRY(const auto seams, trainer_.seams(request_.preset));
+    const auto mine = std::find_if(seams.begin(), seams.end(), [&](const TrainerSeam& seam) {
+      return !target.seam.empty() && seam.seam == target.seam;
+    });
+    if (mine == seams.end()) {
+      needs_adapter();
+      return {};
+    }
+    seam_ = mine->seam;
+    dtype_ = mine->shapes.empty() ? "f32" : mine->shapes.front().dtype;
+    calls_per_step_ = mine->calls_per_step();
+
+    const Builder builder = request_.library_cache.empty()
+                                ? Builder(*request_.engine)
+                                : Builder(*request_.engine, request_.library_cache);
+    KL_TRY(auto libraries, champion_libraries(*request_.engine, builder, *request_.catalogue, seams));
+    KL_TRY(const auto base, builder.build({.source = baseline_source}));
+    KL_TRY(const auto candidate, builder.build({.source = request_.candidate}));
+    baseline_ = libraries;
+    baseline_[seam_] = seam_library(base);
+    candidate_ = std::move(libraries);
+    candidate_[seam_] = seam_library(candidate);
+
+    KL_TRY(const auto before, read_file(baseline_source));
+    KL_TRY(const auto after, read_file(request_.candidate));
+    record_.lines = line_changes(before, after);
+    record_.seam = seam_;
+    record_.kernel_hash = candidate.source_hash;
+    record_.compile = candidate.report;
+    record_.calls_expected_per_step = calls_per_step_;
+    record_.identity.kernel = candidate.source_hash;
+    record_.identity.flags = candidate.flags_hash;
+    record_.identity.baseline = base.source_hash;
+    record_.identity.seams = seams_hash(candidate_, seam_);
+    KL_TRY(record_.identity.trainer, trainer_.identity(preset));
+    start_session();
+    return {};
+  }
+
+  Result<fs::path> baseline() const {
+    const auto& target = *request_.target;
+    if (request_.against == "reference") return target.reference();
+    const std::vector<std::string> names = {"champion", "reference"};
+    if (request_.against != "champion")
+      return make_error(Status::usage, fmt::format("no baseline \"{}\"", request_.against),
+                        suggestion(request_.against, names));
+    if (auto champion = target.champion(*request_.engine)) return std::move(*champion);
+    return make_error(Status::starter_unavailable,
+                      fmt::format("target {} has no champion for engine {}", target.key,
+                                  request_.engine->name()),
+                      "compare with --against reference");
+  }
+
+  void needs_adapter() {
+    record_.status = Status::needs_integration_adapter;
+    record_.reason = "needs-integration-adapter";
+    record_.explanation =
+        request_.target->seam.empty()
+            ? fmt::format("target {} fills no seam of a trainer", request_.target->key)
+            : fmt::format("preset {} does not run seam {}", request_.preset, request_.target->seam);
+    record_.remedy = "bench and verify it alone, or use a preset or trainer that runs its seam";
+  }
+
+  void start_session() {
+    TrainerPlan plan;
+    plan.preset = request_.preset;
+    plan.overrides = request_.overrides;
+    plan.seed = request_.seed;
+    plan.warmup_steps = request_.warmup_steps;
+    plan.skip_eval = request_.skip_eval;
+    plan.no_checkpoint = request_.no_checkpoint;
+    session_.emplace(trainer_, plan, baseline_, candidate_);
+    session_->machine = request_.machine;
+    session_->leg_timeout_seconds = request_.leg_timeout_seconds;
+    session_->set_steps(request_.steps);
+  }
+
+  // s_AA from the request, or from A/A pairs of the baseline run now.
+  Outcome measure_noise() {
+    if (request_.s_aa) {
+      record_.s_aa = *request_.s_aa;
+      return {};
+    }
+    record_.s_aa_measured_first = true;
+    record_.notices.push_back(fmt::format(
+        "no A/A noise on file for {} here: {} A/A pairs ran first", request_.preset, kAaPairs));
+    PairSession aa(trainer_, session_->plan(), baseline_, baseline_);
+    aa.machine = request_.machine;
+    aa.leg_timeout_seconds = request_.leg_timeout_seconds;
+    if (!find_leg_length(aa, {})) return {};
+    session_->set_steps(aa.steps());
+    for (int i = 0; i < kAaPairs; ++i) {
+      report(request_.progress, {static_cast<double>(i), kAaPairs, "pairs", "A/A pairs: the noise here"});
+      auto outcome = aa.next_pair();
+      if (auto* failure = std::get_if<LegFailure>(&outcome)) {
+        failed(*failure);
+        return {};
+      }
+      record_.aa_log_ratios.push_back(std::get<Pair>(outcome).log_ratio);
+    }
+    record_.s_aa = stats::standard_deviation(record_.aa_log_ratios);
+    return {};
+  }
+
+  Outcome measure() {
+    if (input_.failure) return {};
+    KL_TRY(const auto rule, stats::ab_rule(record_.s_aa));
+    KL_TRY(const auto weights, TemporaryFolder::create("kernel-lab-weights"));
+    if (!warm_up(weights.path())) return {};
+    KL_CHECK(replay(weights.path()));
+    if (input_.failure || (record_.gates.l1.ran && !record_.gates.l1.passed)) return {};
+    run_pairs(rule);
+    judge_curves();
+    if (input_.failure) return {};
+    KL_CHECK(judge_divergence());
+    return {};
+  }
+
+  // A session's first run: discarded; finds the leg's length unless it is given.
+  bool find_leg_length(PairSession& session, const std::function<void(TrainerPlan&)>& adjust) {
+    const int64_t given = session.steps();
+    if (given <= 0) session.set_steps(kProbeSteps);
+    report(request_.progress, {0, 0, "", "first run of the baseline, discarded"});
+    auto probe = session.run_leg(Arm::baseline, adjust);
+    if (auto* failure = std::get_if<LegFailure>(&probe)) return failed(*failure);
+    if (given <= 0)
+      session.set_steps(
+          steps_per_leg(std::get<CompletedLeg>(probe).leg.step_ns, request_.leg_seconds));
+    return true;
+  }
+
+  bool warm_up(const fs::path& weights) {
+    const int64_t steps = session_->steps() > 0 ? session_->steps() : kProbeSteps;
+    snapshots_ = snapshot_steps(request_.warmup_steps, steps);
+    const bool warmed = find_leg_length(*session_, [&](TrainerPlan& plan) {
+      plan.snapshots = SnapshotRequest{weights, snapshots_};
+      plan.skip_eval = true;
+    });
+    if (!warmed) return false;
+    record_.steps_per_leg = session_->steps();
+    report(request_.progress, {0, 0, "", "first run of the candidate, discarded"});
+    auto outcome = session_->run_leg(Arm::candidate);
+    if (auto* failure = std::get_if<LegFailure>(&outcome)) return failed(*failure);
+    const auto& run = std::get<CompletedLeg>(outcome).run;
+    record_.gates.calls = candidate_ran(run, seam_, candidate_.at(seam_), calls_per_step_,
+                                        request_.warmup_steps + session_->steps());
+    if (!run.steps.empty() && run.steps.front().seams.contains(seam_))
+      record_.calls_seen_per_step = run.steps.front().seams.at(seam_).calls_forward;
+    return record_.gates.calls.passed;
+  }
+
+  Outcome replay(const fs::path& weights) {
+    report(request_.progress, {0, 0, "", "the same weights and batches through both paths"});
+    KL_TRY(auto outcome, replay_both(*session_, weights, snapshots_));
+    if (!outcome.failure) {
+      record_.replays = std::move(outcome.points);
+      record_.gates.l1 = same_loss_and_gradient(record_.replays, replay_tolerance(dtype_));
+    } else if (outcome.failure->reason == "gates-not-run") {
+      record_.gates.l1.text = outcome.failure->text;
+    } else {
+      failed(*outcome.failure);
+    }
+    return {};
+  }
+
+  void run_pairs(const stats::AbRule& rule) {
+    std::vector<double> ratios;
+    input_.look = stats::decide_pairs(ratios, rule);
+    while (input_.look.decision == stats::AbDecision::next_look &&
+           input_.look.next_pairs <= request_.max_pairs) {
+      while (static_cast<int>(ratios.size()) < input_.look.next_pairs) {
+        report(request_.progress,
+               {static_cast<double>(ratios.size()), static_cast<double>(input_.look.next_pairs), "pairs",
+                fmt::format("baseline against candidate, at most {} pairs", request_.max_pairs)});
+        auto outcome = session_->next_pair();
+        if (auto* failure = std::get_if<LegFailure>(&outcome)) {
+          failed(*failure);
+          return;
+        }
+        record_.pairs.push_back(std::get<Pair>(std::move(outcome)));
+        ratios.push_back(record_.pairs.back().log_ratio);
+      }
+      input_.look = stats::decide_pairs(ratios, rule);
+    }
+    for (const auto& run : session_->runs(Arm::candidate)) {
+      Gate calls = candidate_ran(run, seam_, candidate_.at(seam_), calls_per_step_,
+                                 request_.warmup_steps + session_->steps());
+      if (!calls.passed) record_.gates.calls = std::move(calls);
+    }
+  }
+
+  void judge_curves() {
+    record_.gates.l0 =
+        finite_and_tame(session_->curves(Arm::baseline), session_->curves(Arm::candidate));
+  }
+
+  Outcome judge_divergence() {
+    // The first baseline leg may have another length; pairs all have the same.
+    const auto& before = session_->curves(Arm::baseline);
+    const auto& after = session_->curves(Arm::candidate);
+    if (before.size() < 3 || after.empty()) return {};
+    const LossCurve baseline = before.back(), repeat = before[before.size() - 2];
+    const LossCurve candidate = after.back();
+    const fs::path cache = request_.divergence_cache.empty() ? cache_folder() / "divergence"
+                                                             : request_.divergence_cache;
+    KL_TRY(record_.perturbed,
+           perturbed_divergence(*session_,
+                                {seam_, record_.identity.trainer,
+                                 record_.identity.fingerprint_class},
+                                baseline, cache, request_.progress));
+    const int64_t steps = record_.perturbed.steps;
+    record_.loss.steps = steps;
+    record_.loss.rms = divergence(candidate, baseline, steps);
+    record_.gates.l2 = bounded_divergence(record_.loss.rms, record_.perturbed.replicates,
+                                          divergence(repeat, baseline, steps));
+    record_.loss.allowed_rms = record_.gates.l2.allowed;
+    std::vector<double> differences;
+    for (size_t i = 0; i < std::min({static_cast<size_t>(steps), baseline.loss.size(), candidate.loss.size()}); ++i)
+      differences.push_back(candidate.loss[i] - baseline.loss[i]);
+    record_.loss.mean = stats::mean(differences);
+    return {};
+  }
+
+  // Always false, so that a caller can stop on it.
+  bool failed(const LegFailure& failure) {
+    input_.failure = failure.reason;
+    input_.failure_text = failure.text;
+    input_.failure_remedy = failure.remedy;
+    if (failure.arm == Arm::candidate && session_) {
+      const LossCurve curve = loss_curve(failure.run);
+      Gate gate = finite_and_tame(session_->curves(Arm::baseline), std::span(&curve, 1));
+      if (gate.ran && !gate.passed) record_.gates.l0 = std::move(gate);
+    }
+    return false;
+  }
+
+  void conclude() {
+    summarise_legs();
+    input_.gates = record_.gates;
+    input_.mean_log_total = record_.mean_log_total;
+    input_.maths = request_.target->maths;
+    input_.max_pairs = request_.max_pairs;
+    const auto verdict = integration_verdict(input_);
+    record_.status = verdict.status;
+    record_.reason = verdict.reason;
+    record_.explanation = verdict.explanation;
+    record_.remedy = verdict.remedy;
+    record_.n_needed = verdict.n_needed;
+    record_.look = input_.look;
+    add_notices();
+  }
+
+  void summarise_legs() {
+    std::vector<Leg> baseline;
+    std::vector<double> rate_before, rate_after, totals;
+    std::vector<int64_t> bytes_before, bytes_after;
+    for (const auto& pair : record_.pairs) {
+      record_.orders.push_back(pair.order);
+      baseline.push_back(pair.baseline);
+      rate_before.push_back(pair.baseline.tokens_per_s);
+      rate_after.push_back(pair.candidate.tokens_per_s);
+      bytes_before.push_back(pair.baseline.peak_bytes);
+      bytes_after.push_back(pair.candidate.peak_bytes);
+      totals.push_back(pair.log_total);
+    }
+    if (baseline.empty()) return;
+    record_.mean_log_total = stats::mean(totals);
+    record_.seam_share = mean_seam_share(baseline);
+    record_.baseline_tokens_per_s = stats::median(rate_before);
+    record_.candidate_tokens_per_s = stats::median(rate_after);
+    record_.gates.memory = memory_within(bytes_before, bytes_after);
+    const auto median = [](const std::vector<int64_t>& bytes) {
+      return static_cast<int64_t>(stats::median(std::vector<double>(bytes.begin(), bytes.end())));
+    };
+    record_.baseline_peak_bytes = median(bytes_before);
+    record_.candidate_peak_bytes = median(bytes_after);
+    record_.leg_seconds = baseline.front().step_ns * 1e-9 * static_cast<double>(record_.steps_per_leg);
+  }
+
+  void add_notices() {
+    if (request_.tries > 1 && record_.status == Status::validated)
+      record_.notices.push_back(fmt::format(
+          "picked out of {} tries: it needs one fresh confirmation before it can be promoted", request_.tries));
+    if (record_.loss.allowed_rms > 0 && record_.loss.mean < -record_.loss.allowed_rms)
+      record_.notices.push_back(fmt::format(
+          "the loss is lower by {:.3g} nats than rounding explains: find out why", -record_.loss.mean));
+    const auto share = record_.seam_share.find(seam_);
+    if (!request_.bench || record_.pairs.empty() || share == record_.seam_share.end()) return;
+    record_.amdahl = stats::amdahl_check(*request_.bench, share->second, record_.look.interval);
+    if (record_.amdahl->warn)
+      record_.notices.push_back(fmt::format(
+          "the bench and a share of {:.1f} % predict {:+.2f} % of the step; {:+.2f} % was seen: the bench "
+          "does not stand for the trainer",
+          100 * share->second, 100 * std::expm1(record_.amdahl->predicted_log_ratio),
+          100 * std::expm1(record_.amdahl->seen_log_ratio)));
+  }
+
+ public:
+  Outcome keep() {
+    if (request_.samples.empty() || !session_ || record_.pairs.empty()) return {};
+    KL_TRY(record_.samples_file, keep_samples(*session_, record_.pairs, request_.samples));
+    return {};
+  }
+
+ private:
+  const IntegrationRequest& request_;
+  IntegrationRecord& record_;
+  TrainerClient trainer_;
+  std::string seam_, dtype_;
+  int64_t calls_per_step_ = 0;
+  SeamLibraries baseline_, candidate_;
+  std::optional<PairSession> session_;
+  std::vector<int64_t> snapshots_;
+  VerdictInput input_;
+};
+
+void take_error(IntegrationRecord& record, const Error& error) {
+  record.status = error.status;
+  record.reason = error.what;
+  record.explanation = error.what;
+  record.remedy = error.remedy;
+}
+
+}  // namespace
+
+int rounded_look(int pairs) {
+  for (const int look : stats::kLooks)
+    if (pairs <= look) return look;
+  return stats::kLooks.back();
+}
+
+IntegrationRecord integration_ab(const IntegrationRequest& request) {
+  const int64_t begin = monotonic_ns();
+  auto record = new_record<IntegrationRecord>();
+  record.engine = request.engine->name();
+  record.target = request.target->key;
+  record.preset = request.preset;
+  record.workspace = request.workspace;
+  record.against = request.against;
+  record.tries = request.tries;
+  record.seed = request.seed;
+  record.warmup_steps = request.warmup_steps;
+  record.max_pairs = rounded_look(request.max_pairs);
+  record.session = request.machine();
+  record.identity.fingerprint_class = fingerprint_class(*request.engine).hash();
+  IntegrationRequest rounded = request;
+  rounded.max_pairs = record.max_pairs;
+  Comparison comparison(rounded, record);
+  if (const auto outcome = comparison.run(); !outcome.ok()) take_error(record, outcome.error());
+  if (const auto kept = comparison.keep(); !kept.ok())
+    record.notices.push_back("the raw samples could not be kept: " + kept.error().what);
+  record.wall_seconds = static_cast<double>(monotonic_ns() - begin) * 1e-9;
+  return record;
+}
+
+}  // namespace kl

@@ -1,0 +1,58 @@
+#include <lab/integration/leg.hpp>
+
+#include <lab/stats/trimmed_mean.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace kl {
+namespace {
+
+constexpr int64_t kLeastSteps = 30;
+constexpr double kDefaultSteps = 60;
+constexpr double kShortestLegSeconds = 1.5;
+constexpr double kLongestLegSeconds = 4.0;
+
+}  // namespace
+
+Result<Leg> measure_leg(const TrainerRun& run, Arm arm, int64_t steps) {
+  std::vector<double> durations;
+  std::map<std::string, double> seam_ns;
+  double tokens = 0, total_ns = 0;
+  for (const auto& step : run.steps) {
+    if (step.warmup) continue;
+    if (!(step.ns > 0))
+      return make_error(Status::execution_failed,
+                        fmt::format("step {} of a {} leg lasted {} ns", step.index, to_string(arm), step.ns),
+                        "the trainer must report a positive `ns` for every step");
+    durations.push_back(step.ns);
+    total_ns += step.ns;
+    tokens += step.tokens;
+    for (const auto& [seam, calls] : step.seams) seam_ns[seam] += calls.ns;
+  }
+  if (static_cast<int64_t>(durations.size()) != steps)
+    return make_error(Status::execution_failed,
+                      fmt::format("a {} leg timed {} steps; {} were asked for", to_string(arm),
+                                  durations.size(), steps),
+                      "every timed step needs its own readable `step` event");
+  Leg leg;
+  leg.arm = to_string(arm);
+  leg.step_ns = stats::trimmed_mean(durations, 0.10);
+  leg.log_ns = std::log(leg.step_ns);
+  leg.tokens_per_s = tokens / (total_ns * 1e-9);
+  leg.steps = steps;
+  leg.peak_bytes = run.memory_peak_bytes.value_or(0);
+  for (const auto& [seam, ns] : seam_ns) leg.seam_share[seam] = ns / total_ns;
+  return leg;
+}
+
+int64_t steps_per_leg(double step_ns, double leg_seconds) {
+  const double step_seconds = step_ns * 1e-9;
+  if (leg_seconds <= 0)
+    leg_seconds = std::clamp(kDefaultSteps * step_seconds, kShortestLegSeconds, kLongestLegSeconds);
+  return std::max(kLeastSteps, static_cast<int64_t>(std::ceil(leg_seconds / step_seconds)));
+}
+
+}  // namespace kl

@@ -1,0 +1,144 @@
+#include <lab/integration/trainer_client.hpp>
+
+#include <lab/core/files.hpp>
+#include <lab/core/hash.hpp>
+#include <lab/core/installation.hpp>
+#include <lab/core/near.hpp>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+namespace kl {
+namespace {
+
+constexpr double kQuestionSeconds = 60;
+
+// A program given by name is searched in PATH, as run_process does.
+fs::path resolve(const fs::path& program) {
+  std::error_code code;
+  if (program.has_parent_path()) return fs::exists(program, code) ? fs::absolute(program) : program;
+  const char* path = std::getenv("PATH");
+  std::string_view rest = path == nullptr ? "" : path;
+  while (!rest.empty()) {
+    const size_t end = std::min(rest.find(':'), rest.size());
+    const fs::path candidate = fs::path(rest.substr(0, end)) / program;
+    if (fs::is_regular_file(candidate, code)) return candidate;
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  return program;
+}
+
+template <class T>
+Result<std::vector<T>> read_list(const Json& answer, const char* key, const fs::path& program) {
+  const auto it = answer.find(key);
+  if (it == answer.end() || !it->is_array())
+    return make_error(Status::execution_failed,
+                      fmt::format("{} answered without a list of {}", program.string(), key),
+                      "compare its answer with docs/trainer-protocol.md");
+  std::vector<T> list;
+  for (const auto& item : *it) {
+    auto value = from_json<T>(item);
+    if (!value)
+      return make_error(Status::execution_failed,
+                        fmt::format("{}: in its {}, {}", program.string(), key, value.error().what),
+                        "compare its answer with docs/trainer-protocol.md");
+    list.push_back(std::move(*value));
+  }
+  return list;
+}
+
+}  // namespace
+
+int64_t TrainerSeam::calls_per_step() const {
+  int64_t calls = 0;
+  for (const auto& shape : shapes) calls += shape.calls_per_step;
+  return calls;
+}
+
+TrainerClient::TrainerClient(fs::path program, std::vector<std::string> arguments)
+    : program_(resolve(program)), arguments_(std::move(arguments)) {}
+
+fs::path TrainerClient::builtin() { return Installation::find().bin / "kernel-lab-train"; }
+
+Result<Json> TrainerClient::ask(std::vector<std::string> question) const {
+  Command command;
+  command.arguments = {program_.string()};
+  command.arguments.insert(command.arguments.end(), arguments_.begin(), arguments_.end());
+  command.arguments.insert(command.arguments.end(), question.begin(), question.end());
+  command.timeout_seconds = kQuestionSeconds;
+  command.output_limit_bytes = 16u << 20;
+  KL_TRY(const auto finished, run_process(command));
+  if (!finished.ok())
+    return make_error(
+        Status::execution_failed,
+        fmt::format("{} {}: {}{}", program_.string(), fmt::join(question, " "),
+                    finished.timed_out ? fmt::format("no answer in {} s", kQuestionSeconds)
+                    : finished.signal != 0 ? fmt::format("died of signal {}", finished.signal)
+                                           : fmt::format("exited with code {}", finished.exit_code),
+                    finished.err.empty() ? "" : ": " + finished.err.substr(0, 600)),
+        "run it by hand; docs/trainer-protocol.md says what it must answer");
+  KL_TRY(auto answer, parse_json(finished.out, program_.string() + " " + question.front()));
+  const auto protocol = answer.is_object() ? answer.find("protocol") : answer.end();
+  if (!answer.is_object() || protocol == answer.end() || *protocol != 1)
+    return make_error(Status::execution_failed,
+                      fmt::format("{} does not speak version 1 of the trainer protocol (it said {})",
+                                  program_.string(), dump_line(answer).substr(0, 120)),
+                      "docs/trainer-protocol.md describes version 1");
+  return answer;
+}
+
+Result<std::vector<TrainerPreset>> TrainerClient::presets() const {
+  KL_TRY(const auto answer, ask({"presets"}));
+  return read_list<TrainerPreset>(answer, "presets", program_);
+}
+
+Result<TrainerPreset> TrainerClient::preset(std::string_view name) const {
+  KL_TRY(const auto list, presets());
+  std::vector<std::string> names;
+  for (const auto& preset : list) {
+    if (preset.name == name) return preset;
+    names.push_back(preset.name);
+  }
+  return make_error(Status::usage, fmt::format("no preset \"{}\"", name), suggestion(name, names));
+}
+
+Result<std::vector<TrainerSeam>> TrainerClient::seams(std::string_view preset) const {
+  KL_TRY(const auto answer, ask({"seams", "--preset", std::string(preset)}));
+  return read_list<TrainerSeam>(answer, "seams", program_);
+}
+
+Result<std::string> TrainerClient::identity(const TrainerPreset& preset) const {
+  KL_TRY(const auto program_hash, sha256_file(program_));
+  return sha256_fields({program_hash, dump_line(to_json(preset))});
+}
+
+Result<TrainerRun> TrainerClient::run(const TrainerPlan& plan, double timeout_seconds) const {
+  KL_TRY(const auto scratch, TemporaryFolder::create("kernel-lab-leg"));
+  const fs::path plan_file = scratch.path() / "plan.json";
+  const fs::path events = scratch.path() / "events.jsonl";
+  KL_CHECK(write_file_atomic(plan_file, dump_pretty(plan_json(plan, events))));
+
+  Command command;
+  command.arguments = {program_.string()};
+  command.arguments.insert(command.arguments.end(), arguments_.begin(), arguments_.end());
+  command.arguments.insert(command.arguments.end(), {"--plan", plan_file.string()});
+  command.folder = scratch.path();
+  command.timeout_seconds = timeout_seconds;
+  // A forced core would measure another library than the one this machine runs.
+  command.unset = {"OPENBLAS_CORETYPE"};
+  KL_TRY(const auto finished, run_process(command));
+
+  std::error_code code;
+  TrainerRun run;
+  if (fs::exists(events, code)) {
+    KL_TRY(const auto stream, read_file(events));
+    run = read_events(stream);
+  }
+  add_process(run, finished);
+  return run;
+}
+
+}  // namespace kl

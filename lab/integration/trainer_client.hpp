@@ -1,0 +1,71 @@
+// The lab's side of the trainer protocol: any program that answers `presets` and `seams` and runs
+// plans (docs/trainer-protocol.md).
+#pragma once
+
+#include <lab/core/record.hpp>
+#include <lab/integration/trainer_plan.hpp>
+#include <lab/integration/trainer_run.hpp>
+#include <lab/target/seam_shape.hpp>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace kl {
+
+struct TrainerPreset {
+  std::string name;
+  std::string family;
+  double strength = 0;  // within a family, the next stronger is the next larger
+  std::string description;
+  int64_t parameters = 0;
+  int64_t tokens_per_step = 0;
+
+  template <class Self, class V>
+  static void describe(Self& self, V& v) {
+    v("name", self.name, "name of the preset");
+    v("family", self.family, "presets of one family differ in strength");
+    v("strength", self.strength, "the next stronger preset is the next larger one");
+    v("description", self.description, "one sentence");
+    v("parameters", self.parameters, "parameters of the model");
+    v("tokens_per_step", self.tokens_per_step, "tokens in one optimiser step");
+  }
+};
+
+struct TrainerSeam {
+  std::string seam;
+  std::string target;  // whose library the seam holds
+  std::vector<SeamShape> shapes;
+
+  template <class Self, class V>
+  static void describe(Self& self, V& v) {
+    v("seam", self.seam, "place in the training step");
+    v("target", self.target, "target whose library fills it");
+    v("shapes", self.shapes, "shapes at which the step calls it");
+  }
+  int64_t calls_per_step() const;
+};
+
+class TrainerClient {
+ public:
+  // `arguments` are passed before the protocol's own, for trainers that a launcher starts.
+  explicit TrainerClient(std::filesystem::path program, std::vector<std::string> arguments = {});
+  static std::filesystem::path builtin();  // kernel-lab-train of this installation
+
+  const std::filesystem::path& program() const { return program_; }
+  Result<std::vector<TrainerPreset>> presets() const;
+  Result<TrainerPreset> preset(std::string_view name) const;  // near matches in the error
+  Result<std::vector<TrainerSeam>> seams(std::string_view preset) const;
+  // Hash of the program file and the preset's description: part of the evidence's identity.
+  Result<std::string> identity(const TrainerPreset& preset) const;
+  // An Error only when the trainer could not be started or its stream not be read; whatever else
+  // goes wrong is in the run.
+  Result<TrainerRun> run(const TrainerPlan& plan, double timeout_seconds) const;
+
+ private:
+  Result<Json> ask(std::vector<std::string> question) const;
+  std::filesystem::path program_;
+  std::vector<std::string> arguments_;
+};
+
+}  // namespace kl

@@ -1,0 +1,57 @@
+// What a trainer is asked to do: one run, or one replay (docs/trainer-protocol.md).
+#pragma once
+
+#include <lab/core/json.hpp>
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace kl {
+
+struct SeamLibrary {
+  std::filesystem::path path;
+  std::string source_hash;
+  std::string library_hash;
+  bool operator==(const SeamLibrary&) const = default;
+};
+using SeamLibraries = std::map<std::string, SeamLibrary>;  // by seam
+
+struct PerturbRequest {
+  std::string seam;
+  uint64_t seed = 0;
+};
+
+struct SnapshotRequest {
+  std::filesystem::path folder;
+  std::vector<int64_t> steps;
+};
+// Where the weights before step `step` are written.
+std::filesystem::path snapshot_file(const std::filesystem::path& folder, int64_t step);
+
+struct ReplayRequest {
+  std::vector<std::filesystem::path> weights;
+  std::vector<int64_t> batches;
+  std::filesystem::path gradients;
+};
+
+struct TrainerPlan {
+  std::string preset;
+  Json overrides = Json::object();
+  uint64_t seed = 1;
+  int64_t warmup_steps = 0;
+  int64_t steps = 0;
+  SeamLibraries libraries;
+  bool skip_eval = true;
+  bool no_checkpoint = true;
+  std::optional<PerturbRequest> perturb;
+  std::optional<SnapshotRequest> snapshots;
+  std::optional<ReplayRequest> replay;  // present: mode "replay"
+};
+
+Json plan_json(const TrainerPlan& plan, const std::filesystem::path& events);
+
+}  // namespace kl
