@@ -1,0 +1,176 @@
+#include <lab/bench/verdict.hpp>
+
+#include <lab/stats/block_stop.hpp>
+#include <lab/stats/paired_t.hpp>
+#include <lab/stats/pooled_t.hpp>
+#include <lab/stats/quantile.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace kl {
+namespace {
+
+// Scheduling noise of one command: below it the parent's clock cannot tell arms apart.
+constexpr double kClockFloorNs = 20'000;
+// Beyond this part of the candidate's own time a disagreement is no longer a side effect of how
+// many threads it woke or pages it touched.
+constexpr double kClockShare = 0.10;
+
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+
+double median_log(const std::vector<double>& times) {
+  std::vector<double> logs;
+  for (const double t : times) logs.push_back(std::log(t));
+  return stats::median(logs);
+}
+
+std::vector<double> steps_of(const BenchSamples& samples, const ArmSeries& arm) {
+  return step_ns(arm.worker_ns, samples.calls_per_step);
+}
+
+double log_ratio(const BenchSamples& samples, const std::vector<std::vector<int64_t>>& baseline,
+                 const std::vector<std::vector<int64_t>>& candidate) {
+  const auto a = step_ns(baseline, samples.calls_per_step);
+  const auto b = step_ns(candidate, samples.calls_per_step);
+  return a.empty() || b.empty() ? kNaN : stats::process_log_ratio(a, b);
+}
+
+// Parent's minus worker's nanoseconds, all calls of one letter together.
+std::vector<double> overheads(const ArmSeries& arm) {
+  std::vector<double> letters(arm.letters());
+  for (size_t slot = 0; slot < arm.worker_ns.size(); ++slot)
+    for (size_t i = 0; i < letters.size(); ++i)
+      letters[i] += static_cast<double>(arm.parent_ns[slot][i] - arm.worker_ns[slot][i]);
+  return letters;
+}
+
+std::vector<double> letter_ns(const ArmSeries& arm) {
+  return step_ns(arm.worker_ns, std::vector<int64_t>(arm.worker_ns.size(), 1));
+}
+
+bool is_impossible(const ArmSeries& arm) {
+  for (size_t slot = 0; slot < arm.worker_ns.size(); ++slot)
+    for (size_t i = 0; i < arm.worker_ns[slot].size(); ++i)
+      if (arm.worker_ns[slot][i] > arm.parent_ns[slot][i] || arm.worker_ns[slot][i] < 0) return true;
+  return false;
+}
+
+double median_step(const BenchSamples& samples, ArmSeries ProcessSeries::*arm) {
+  std::vector<double> medians;
+  for (const ProcessSeries& p : samples.processes)
+    if (!p.control && (p.*arm).letters() > 0)
+      medians.push_back(stats::median(steps_of(samples, p.*arm)));
+  return stats::median(medians);
+}
+
+bool same_reading(const BenchSamples& samples, const stats::BenchRule& rule, double shift,
+                  Status status) {
+  std::vector<double> corrected = process_log_ratios(samples, true);
+  for (double& ratio : corrected) ratio += shift;
+  return stats::decide_bench(corrected, rule).status == status;
+}
+
+void reject_disturbed(SeriesVerdict& verdict) {
+  const stats::Interval& shift = verdict.controls.shift;
+  verdict.status = Status::rejected;
+  verdict.reason = "baseline-disturbed";
+  verdict.proof = fmt::format(
+      "beside the candidate the baseline takes {:+.1f} % (99 % interval {:+.1f} to {:+.1f} %) of "
+      "what it takes alone in {} control processes",
+      100 * std::expm1(shift.estimate), 100 * std::expm1(shift.low), 100 * std::expm1(shift.high),
+      verdict.controls.processes);
+}
+
+void leave_undecided(SeriesVerdict& verdict, std::string reason) {
+  verdict.status = Status::inconclusive;
+  verdict.reason = std::move(reason);
+}
+
+}  // namespace
+
+std::vector<double> process_log_ratios(const BenchSamples& samples, bool cold) {
+  std::vector<double> ratios;
+  for (const ProcessSeries& p : samples.processes)
+    if (!p.control)
+      ratios.push_back(
+          cold ? log_ratio(samples, p.baseline_cold.worker_ns, p.candidate_cold.worker_ns)
+               : log_ratio(samples, p.baseline_warm.worker_ns, p.candidate_warm.worker_ns));
+  return ratios;
+}
+
+ControlResult check_baseline(const BenchSamples& samples, double delta) {
+  std::vector<double> beside, alone;
+  for (const ProcessSeries& p : samples.processes) {
+    std::vector<double> steps = steps_of(samples, p.baseline_cold);
+    if (p.control) {
+      const auto other = steps_of(samples, p.candidate_cold);
+      steps.insert(steps.end(), other.begin(), other.end());
+    }
+    if (!steps.empty()) (p.control ? alone : beside).push_back(median_log(steps));
+  }
+  ControlResult check;
+  check.processes = static_cast<int>(alone.size());
+  check.shift = stats::pooled_t_interval(alone, beside, 0.99).interval;
+  if (check.processes == 0)
+    check.result = "none";
+  else if (check.shift.below(-delta) || check.shift.above(delta))
+    check.result = "disturbed";
+  else
+    check.result = std::fabs(check.shift.estimate) <= delta ? "agree" : "noisy";
+  return check;
+}
+
+ClockAgreement check_clocks(const BenchSamples& samples, double delta) {
+  ClockAgreement check;
+  std::vector<double> hidden, base, candidate, difference;
+  const double calls = static_cast<double>(std::max<size_t>(samples.calls_per_step.size(), 1));
+  for (const ProcessSeries& p : samples.processes) {
+    if (p.control || p.baseline_cold.letters() == 0 || p.candidate_cold.letters() == 0) continue;
+    check.impossible = check.impossible || is_impossible(p.baseline_cold) ||
+                       is_impossible(p.candidate_cold);
+    base.push_back(stats::median(overheads(p.baseline_cold)) / calls);
+    hidden.push_back(stats::median(overheads(p.candidate_cold)) / calls - base.back());
+    candidate.push_back(stats::median(letter_ns(p.candidate_cold)) / calls);
+    difference.push_back(
+        log_ratio(samples, p.baseline_cold.parent_ns, p.candidate_cold.parent_ns) -
+        log_ratio(samples, p.baseline_cold.worker_ns, p.candidate_cold.worker_ns));
+  }
+  if (hidden.empty()) return check;
+  check.overhead_ns_per_call = stats::median(base);
+  check.log_difference = stats::median(difference);
+  check.hidden_ns_per_call = stats::t_interval(hidden, 0.99);
+  const double bound =
+      std::max(kClockFloorNs, std::max(kClockShare, delta) * stats::median(candidate));
+  check.agrees = !check.impossible && !check.hidden_ns_per_call.above(bound) &&
+                 !check.hidden_ns_per_call.below(-bound);
+  return check;
+}
+
+SeriesVerdict judge_series(const BenchSamples& samples, const stats::BenchRule& rule) {
+  SeriesVerdict verdict;
+  verdict.clocks = check_clocks(samples, rule.delta);
+  verdict.controls = check_baseline(samples, rule.delta);
+  verdict.cold = stats::decide_bench(process_log_ratios(samples, true), rule);
+  verdict.warm = stats::decide_bench(process_log_ratios(samples, false), rule);
+  verdict.candidate_cold_ns = median_step(samples, &ProcessSeries::candidate_cold);
+  verdict.candidate_warm_ns = median_step(samples, &ProcessSeries::candidate_warm);
+  verdict.baseline_cold_ns = median_step(samples, &ProcessSeries::baseline_cold);
+  verdict.baseline_warm_ns = median_step(samples, &ProcessSeries::baseline_warm);
+  verdict.status = verdict.cold.status;
+  verdict.reason = verdict.cold.reason;
+
+  if (verdict.controls.result == "disturbed")
+    reject_disturbed(verdict);
+  else if (!verdict.clocks.agrees)
+    leave_undecided(verdict, "clock-disagrees");
+  else if (verdict.controls.result == "noisy" && verdict.status != Status::inconclusive &&
+           !same_reading(samples, rule, verdict.controls.shift.estimate, verdict.status))
+    leave_undecided(verdict, "noisy");
+  return verdict;
+}
+
+}  // namespace kl

@@ -1,0 +1,71 @@
+// From raw series to a verdict: pure functions, so that any bench can be judged again from its
+// samples file, and the rules can be tested on synthetic series.
+#pragma once
+
+#include <lab/bench/series.hpp>
+#include <lab/core/record.hpp>
+#include <lab/stats/bench_verdict.hpp>
+
+#include <string>
+#include <vector>
+
+namespace kl {
+
+// The baseline in the candidate's company against the baseline alone.
+struct ControlResult {
+  std::string result;     // agree, disturbed, noisy, none
+  int processes = 0;
+  stats::Interval shift;  // 99 %, log(baseline beside the candidate / baseline alone)
+
+  template <class Self, class V>
+  static void describe(Self& self, V& v) {
+    v("result", self.result, "agree, disturbed, noisy or none");
+    v("processes", self.processes, "processes with the baseline in both places");
+    v("shift", self.shift, "log(baseline beside the candidate / baseline alone)");
+  }
+};
+
+// Does the worker's clock tell what the parent's does? What a call costs beyond the worker's own
+// time must be the same for both arms; time hidden from the worker's clock shows there.
+struct ClockAgreement {
+  bool agrees = true;
+  bool impossible = false;             // a worker's time longer than the parent's bracket of it
+  double overhead_ns_per_call = 0;     // parent's minus worker's, baseline, median
+  stats::Interval hidden_ns_per_call;  // 99 %, the candidate's overhead minus the baseline's
+  double log_difference = 0;           // log ratio by the parent's clock minus by the worker's
+
+  template <class Self, class V>
+  static void describe(Self& self, V& v) {
+    v("agrees", self.agrees, "the worker's clock tells what the parent's does");
+    v("impossible", self.impossible, "a worker's time was longer than the parent's bracket");
+    v("overhead_ns_per_call", self.overhead_ns_per_call,
+      "parent's minus worker's time of a call, baseline, median");
+    v("hidden_ns_per_call", self.hidden_ns_per_call,
+      "the candidate's overhead minus the baseline's");
+    v("log_difference", self.log_difference,
+      "log ratio by the parent's clock minus by the worker's");
+  }
+};
+
+struct SeriesVerdict {
+  Status status = Status::inconclusive;
+  std::string reason;             // of inconclusive or rejected
+  std::string proof;              // of rejected
+  stats::BenchVerdict cold;       // decides
+  stats::BenchVerdict warm;       // shown
+  ControlResult controls;
+  ClockAgreement clocks;
+  double candidate_cold_ns = 0, candidate_warm_ns = 0;  // per step, median over processes
+  double baseline_cold_ns = 0, baseline_warm_ns = 0;
+};
+
+// The log ratio of each process that held both arms; NaN where a process gave no number.
+std::vector<double> process_log_ratios(const BenchSamples& samples, bool cold);
+ControlResult check_baseline(const BenchSamples& samples, double delta);
+ClockAgreement check_clocks(const BenchSamples& samples, double delta);
+
+// STATISTICS rule 1 on the cold series, then what can overturn it: a disturbed baseline rejects;
+// clocks that disagree, and a baseline whose shift could itself be the effect, leave it undecided.
+SeriesVerdict judge_series(const BenchSamples& samples, const stats::BenchRule& rule);
+
+}  // namespace kl
