@@ -1,0 +1,284 @@
+#include <host.hpp>
+
+#include <cache_flush.hpp>
+#include <candidate_thread.hpp>
+#include <confinement.hpp>
+#include <floating_point.hpp>
+#include <host_clock.hpp>
+#include <prepared_call.hpp>
+
+#include <lab/build/loader.hpp>
+#include <lab/worker/call_wire.hpp>
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <deque>
+#include <memory>
+#include <optional>
+
+extern char** environ;
+
+namespace kl {
+namespace {
+
+using namespace protocol;
+
+uint64_t environment_hash() {
+  uint64_t hash = 14695981039346656037u;  // FNV-1a
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry)
+    for (const char* c = *entry;; ++c) {
+      hash = (hash ^ static_cast<unsigned char>(*c)) * 1099511628211u;
+      if (*c == '\0') break;
+    }
+  return hash;
+}
+
+// Address space without memory behind it, aligned to its own size; 0 when there is none left.
+uint64_t reserve_arena() {
+  constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+  void* space = ::mmap(nullptr, 2 * kArenaBytes, PROT_NONE, kFlags, -1, 0);
+  if (space == MAP_FAILED) return 0;
+  const auto begin = reinterpret_cast<uint64_t>(space);
+  const uint64_t arena = (begin + kArenaBytes - 1) & ~(kArenaBytes - 1);
+  if (arena > begin) ::munmap(space, arena - begin);
+  if (const uint64_t rest = begin + kArenaBytes - arena; rest > 0)
+    ::munmap(reinterpret_cast<void*>(arena + kArenaBytes), rest);
+  return arena;
+}
+
+class Host {
+ public:
+  Host(const Channel& channel, StatusPage& status) : channel_(channel), status_(status) {}
+
+  int serve() {
+    std::vector<char> message;
+    int descriptor = -1;
+    while (channel_.receive(message, descriptor)) {
+      Reader reader(message);
+      const auto header = reader.get<Header>();
+      Writer reply(Header{header.kind, 0, header.token});
+      const std::string failure = dispatch(static_cast<Kind>(header.kind), reader, descriptor, reply);
+      if (descriptor >= 0) ::close(descriptor);
+      status_.phase = static_cast<uint32_t>(Phase::idle);
+      const bool sent =
+          failure.empty()
+              ? channel_.send(reply.bytes())
+              : channel_.send(Writer(Header{header.kind, 1, header.token}).put_text(failure).bytes());
+      if (!sent) break;
+    }
+    status_.stopped_by_host = 1;
+    return 0;
+  }
+
+ private:
+  // Empty when it worked, else what went wrong.
+  std::string dispatch(Kind kind, Reader& in, int descriptor, Writer& out) {
+    if (kind != Kind::hello && candidate_ == nullptr) return "spoken to before hello";
+    switch (kind) {
+      case Kind::hello: return hello(in, out);
+      case Kind::load: return load(in, out);
+      case Kind::map: return map(in, descriptor);
+      case Kind::clear: return clear();
+      case Kind::domain: return domain(in, out);
+      case Kind::prepare: return prepare(in, out);
+      case Kind::run: return run(in, out);
+      case Kind::flush: return flush();
+      case Kind::inspect: return inspect(out);
+    }
+    return fmt::format("request {} is not known", static_cast<uint32_t>(kind));
+  }
+
+  std::string on_candidate(Phase phase, const std::function<void()>& job) {
+    status_.phase = static_cast<uint32_t>(phase);
+    return candidate_->call(job);
+  }
+
+  bool parent_is_there() const {
+    pollfd p{channel_.fd(), POLLRDHUP, 0};
+    return ::poll(&p, 1, 0) <= 0 || (p.revents & (POLLRDHUP | POLLHUP | POLLERR)) == 0;
+  }
+
+  std::string hello(Reader& in, Writer& out) {
+    const auto request = in.get<Hello>();
+    if (!in.ok() || request.version != kVersion || candidate_ != nullptr)
+      return fmt::format("hello of version {}, this worker speaks {}", request.version, kVersion);
+    threads_ = request.threads;
+    HelloReply reply;
+    reply.arena = reserve_arena();
+    if (reply.arena == 0) return "no address space left for the shared buffers";
+    arena_ = reply.arena;
+    control_ = floating_point_control();
+    flush_.emplace(request.flush_bytes, threads_);
+    reply.no_new_privs = forbid_new_privileges();
+    reply.landlock = forbid_writing_files();
+    reply.seccomp = filter_process();
+    candidate_ = std::make_unique<CandidateThread>(threads_, arena_, [this] { return parent_is_there(); });
+    reply.memory_locked = candidate_->filtered();
+    reply.candidate_thread = candidate_->thread_id();
+    if (!limit_resources(request.memory_bytes)) return "the memory limit could not be set";
+    environment_ = environment_hash();
+    out.put(reply);
+    return {};
+  }
+
+  std::string load(Reader& in, Writer& out) {
+    const std::string path = in.get_text();
+    const std::string target = in.get_text();
+    std::string failure;
+    const std::string thrown = on_candidate(Phase::load, [&] {
+      auto library = KernelLibrary::load(path, target);
+      if (library.ok())
+        arms_.push_back(std::move(*library));
+      else
+        failure = fmt::format("{}; {}", library.error().what, library.error().remedy);
+    });
+    out.put(static_cast<int32_t>(arms_.size()) - 1);
+    return thrown.empty() ? failure : "the library's constructors threw: " + thrown;
+  }
+
+  std::string map(Reader& in, int descriptor) {
+    const auto request = in.get<Map>();
+    if (!in.ok() || descriptor < 0 || request.address < arena_ + kArenaMargin ||
+        request.address + request.bytes > arena_ + kArenaBytes)
+      return fmt::format("a buffer of {} bytes does not fit at {:#x}", request.bytes, request.address);
+    const auto writable = in.get<uint32_t>();
+    void* at = ::mmap(reinterpret_cast<void*>(request.address), request.bytes,
+                      writable != 0 ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED | MAP_FIXED,
+                      descriptor, 0);
+    return at == MAP_FAILED ? fmt::format("mapping {} bytes failed: errno {}", request.bytes, errno)
+                            : std::string();
+  }
+
+  std::string clear() {
+    calls_.clear();
+    void* at = ::mmap(reinterpret_cast<void*>(arena_), kArenaBytes, PROT_NONE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    return at == MAP_FAILED ? "the shared buffers could not be unmapped" : std::string();
+  }
+
+  std::string domain(Reader& in, Writer& out) {
+    const auto arm = in.get<int32_t>();
+    const PreparedCall call(get_call(in), threads_);
+    if (!in.ok() || !is_arm(arm)) return fmt::format("domain of arm {}: not understood", arm);
+    int32_t code = 0;
+    std::string text;
+    uint64_t scratch = 0, saved = 0;
+    const kl_problem problem = call.problem();
+    const kl_kernel_table& table = arms_[static_cast<size_t>(arm)].table();
+    const std::string thrown = on_candidate(Phase::domain, [&] {
+      const kl_result result = table.accepts(&problem);
+      code = result.code;
+      if (result.text != nullptr) text = result.text;
+      if (code != KL_OK) return;
+      scratch = table.scratch_bytes(&problem);
+      if (problem.operation == KL_FORWARD) saved = table.saved_bytes(&problem);
+    });
+    out.put(code).put(scratch).put(saved).put_text(text).put_text(thrown);
+    return {};
+  }
+
+  std::string prepare(Reader& in, Writer& out) {
+    const auto arm = in.get<int32_t>();
+    PreparedCall call(get_call(in), threads_);
+    if (!in.ok() || !is_arm(arm)) return fmt::format("prepare of arm {}: not understood", arm);
+    int32_t code = 0;
+    std::string text;
+    const kl_problem problem = call.problem();
+    call.table = &arms_[static_cast<size_t>(arm)].table();
+    const std::string thrown = on_candidate(Phase::prepare, [&] {
+      const kl_result result = call.table->prepare(&problem, &services(), call.plan());
+      code = result.code;
+      if (result.text != nullptr) text = result.text;
+    });
+    calls_.push_back(std::move(call));
+    out.put(static_cast<int32_t>(calls_.size()) - 1).put(code).put_text(text).put_text(thrown);
+    return {};
+  }
+
+  std::string run(Reader& in, Writer& out) {
+    const auto index = in.get<int32_t>();
+    if (!in.ok() || index < 0 || static_cast<size_t>(index) >= calls_.size())
+      return fmt::format("run of call {}: not prepared", index);
+    PreparedCall& call = calls_[static_cast<size_t>(index)];
+    RunReply reply;
+    std::string text;
+    reply.protection_ns += protect(call.writable(), PROT_READ | PROT_WRITE);
+    const kl_call arguments = call.arguments();
+    reply.control_before = control_;
+    const std::string thrown = on_candidate(Phase::run, [&] {
+      set_floating_point_control(control_);
+      reply.begin_ns = clock_by_syscall_ns(CLOCK_MONOTONIC);
+      try {
+        const kl_result result = call.table->run(call.plan(), &arguments, nullptr);
+        finish(reply);
+        reply.code = result.code;
+        if (result.text != nullptr) text = result.text;
+      } catch (...) {
+        finish(reply);
+        throw;
+      }
+    });
+    reply.protection_ns += protect(call.writable(), PROT_READ);
+    reply.threw = !thrown.empty();
+    out.put(reply).put_text(text).put_text(thrown);
+    return {};
+  }
+
+  void finish(RunReply& reply) const {
+    reply.end_ns = clock_by_syscall_ns(CLOCK_MONOTONIC);
+    reply.control_after = floating_point_control();
+    set_floating_point_control(control_);
+  }
+
+  // Returns the processor time it took.
+  static int64_t protect(const std::vector<Range>& ranges, int protection) {
+    const int64_t begin = clock_by_syscall_ns(CLOCK_THREAD_CPUTIME_ID);
+    for (const Range& r : ranges) ::mprotect(reinterpret_cast<void*>(r.address), r.bytes, protection);
+    return clock_by_syscall_ns(CLOCK_THREAD_CPUTIME_ID) - begin;
+  }
+
+  std::string flush() {
+    status_.phase = static_cast<uint32_t>(Phase::flush);
+    flush_->run(*candidate_);
+    return {};
+  }
+
+  std::string inspect(Writer& out) {
+    status_.phase = static_cast<uint32_t>(Phase::inspect);
+    std::atomic<uint64_t> found{control_};
+    std::atomic<int32_t> threads{0};
+    candidate_->on_pool([&](int) {
+      ++threads;
+      const uint64_t control = floating_point_control();
+      if (control == control_) return;
+      found = control;
+      set_floating_point_control(control_);
+    });
+    out.put(InspectReply{control_, found, threads, environment_hash() != environment_});
+    return {};
+  }
+
+  bool is_arm(int32_t arm) const { return arm >= 0 && static_cast<size_t>(arm) < arms_.size(); }
+
+  const Channel& channel_;
+  StatusPage& status_;
+  std::unique_ptr<CandidateThread> candidate_;
+  std::optional<CacheFlush> flush_;
+  std::vector<KernelLibrary> arms_;
+  std::deque<PreparedCall> calls_;  // addresses inside stay valid as it grows
+  int threads_ = 1;
+  uint64_t arena_ = 0;
+  uint64_t control_ = 0;  // what a thread's floating-point control state has to be
+  uint64_t environment_ = 0;
+};
+
+}  // namespace
+
+int host_candidates(const Channel& channel, StatusPage& status) { return Host(channel, status).serve(); }
+
+}  // namespace kl

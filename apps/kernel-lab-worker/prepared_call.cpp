@@ -1,0 +1,58 @@
+#include <prepared_call.hpp>
+
+#include <utility>
+
+namespace kl {
+namespace {
+
+kl_result no_sgemm(char, char, int64_t, int64_t, int64_t, float, const float*, int64_t, const float*,
+                   int64_t, float, float*, int64_t) {
+  return {KL_UNSUPPORTED, "sgemm is not a service of this target"};
+}
+
+DLTensor view(protocol::WireTensor& tensor, bool bound) {
+  DLTensor t{};
+  t.data = bound ? reinterpret_cast<void*>(tensor.address) : nullptr;
+  t.device = {kDLCPU, 0};
+  t.ndim = static_cast<int32_t>(tensor.shape.size());
+  t.dtype = tensor.dtype;
+  t.shape = tensor.shape.data();
+  t.strides = tensor.strides.empty() ? nullptr : tensor.strides.data();
+  t.byte_offset = tensor.byte_offset;
+  return t;
+}
+
+std::vector<DLTensor> views(std::vector<protocol::WireTensor>& tensors, bool bound) {
+  std::vector<DLTensor> result;
+  for (auto& t : tensors) result.push_back(view(t, bound));
+  return result;
+}
+
+}  // namespace
+
+const kl_services& services() {
+  static const kl_services table{sizeof(kl_services), 0, no_sgemm};
+  return table;
+}
+
+PreparedCall::PreparedCall(protocol::WireCall call, int threads)
+    : call_(std::make_unique<protocol::WireCall>(std::move(call))),
+      inputs_(views(call_->inputs, true)),
+      outputs_(views(call_->outputs, true)),
+      blank_inputs_(views(call_->inputs, false)),
+      blank_outputs_(views(call_->outputs, false)),
+      threads_(threads) {}
+
+kl_problem PreparedCall::problem() const {
+  return {call_->operation,
+          static_cast<int32_t>(inputs_.size()),
+          static_cast<int32_t>(outputs_.size()),
+          static_cast<int32_t>(call_->scalars.size()),
+          blank_inputs_.data(),
+          blank_outputs_.data(),
+          call_->scalars.data(),
+          threads_,
+          0};
+}
+
+}  // namespace kl
