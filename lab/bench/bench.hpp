@@ -8,13 +8,14 @@
 
 #include <lab/bench/calibration.hpp>
 #include <lab/bench/clock_readings.hpp>
+#include <lab/bench/verdict.hpp>
 #include <lab/core/files.hpp>
 #include <lab/core/progress.hpp>
 #include <lab/core/record.hpp>
 #include <lab/engine/engine.hpp>
-#include <lab/stats/interval.hpp>
 #include <lab/target/seam_shape.hpp>
 #include <lab/target/target.hpp>
+#include <lab/verify/verify.hpp>
 
 #include <filesystem>
 #include <optional>
@@ -42,15 +43,7 @@ struct BenchRequest {
   Progress progress;
 };
 
-// What a mode means (STATISTICS rule 1).
-struct BenchPlan {
-  int processes = 10;            // with both arms
-  int control_processes = 3;     // with the baseline in both places
-  double delta = 0.01;           // smallest effect that counts, in log time
-  double cap_seconds = 5;        // per process
-  int min_blocks = 30;           // before the stopping rule may end a process
-};
-BenchPlan bench_plan(BenchMode mode);
+stats::BenchRule bench_rule(BenchMode mode);
 std::string_view to_string(BenchMode mode);
 
 // Seam time of one training step of one arm: median over processes of each process's median.
@@ -97,23 +90,6 @@ struct BenchCase {
   }
 };
 
-// The baseline in the candidate's company against the baseline alone.
-struct ControlCheck {
-  std::string result;            // agree, disturbed, noisy
-  int processes = 0;
-  double log_shift = 0;          // log(baseline beside the candidate / baseline alone)
-  double lo = 0, hi = 0;         // 99 % pooled t interval of the shift
-
-  template <class Self, class V>
-  static void describe(Self& self, V& v) {
-    v("result", self.result, "agree, disturbed or noisy");
-    v("processes", self.processes, "processes with the baseline in both places");
-    v("log_shift", self.log_shift, "log(baseline beside the candidate / baseline alone)");
-    v("lo", self.lo, "lower end of the 99 % interval");
-    v("hi", self.hi, "upper end of the 99 % interval");
-  }
-};
-
 struct BenchRecord : RecordHeader {
   static constexpr std::string_view kSchema = "bench";
   std::string kernel_hash;
@@ -125,23 +101,24 @@ struct BenchRecord : RecordHeader {
   double ratio = 0;                     // candidate / baseline seam seconds per step, cold
   stats::Interval t95, walsh95, t90;      // of the log ratio
   double process_sd = 0;                // SD of the processes' log ratios
-  int64_t samples_needed = 0;           // processes that would decide; 0 when decided
+  int64_t samples_needed = 0;           // processes; 0: decided, or more would not help
   double warm_ratio = 0;
   stats::Interval warm_t95;
   SeamTime candidate, baseline_time;
   std::vector<BenchCase> cases;
-  double clock_log_difference = 0;      // log ratio by the parent's clock minus by the worker's
-  double clock_overhead_ns = 0;         // parent's minus worker's time of one call, median
+  ClockAgreement clock_agreement;
   int processes = 0;
+  int control_processes = 0;            // with the baseline in both places
   int64_t blocks = 0;                   // ABBA blocks over all processes, cold
   int64_t timed_calls = 0;
   int64_t calls_checked = 0;            // timed calls whose results were compared with the oracle
   int64_t elements_checked = 0;
-  ControlCheck controls;
+  ControlResult controls;
   ClockReadings clocks;
   std::string peak_check;               // within, beyond, unknown
   std::string rule;                     // of a rejection or failure
   std::string proof;
+  std::optional<FailingElement> failing;  // of a timed call that was wrong
   std::string samples_file;             // SHA-256 of the raw samples
   CompileReport compile, baseline_compile;
   Json confinement = Json::object();
@@ -160,17 +137,16 @@ struct BenchRecord : RecordHeader {
     v("walsh95", self.walsh95, "exact signed-rank interval over processes");
     v("t90", self.t90, "paired t interval that decides equivalence");
     v("process_sd", self.process_sd, "standard deviation of the processes' log ratios");
-    v("samples_needed", self.samples_needed, "processes that would decide; 0 when decided");
+    v("samples_needed", self.samples_needed, "processes that would decide; 0: decided, or more would not help");
     v("warm_ratio", self.warm_ratio, "candidate over baseline seam seconds per step, warm");
     v("warm_t95", self.warm_t95, "paired t interval over processes, warm");
     v("candidate", self.candidate, "the candidate's seam time of one training step");
     v("baseline_time", self.baseline_time, "the baseline's seam time of one training step");
     v("cases", self.cases, "each operation at each shape");
-    v("clock_log_difference", self.clock_log_difference,
-      "log ratio by the parent's clock minus that by the worker's");
-    v("clock_overhead_ns", self.clock_overhead_ns,
-      "parent's minus worker's time of one call, median");
+    v("clock_agreement", self.clock_agreement, "the worker's clock against the parent's");
     v("processes", self.processes, "fresh processes with both arms");
+    v("control_processes", self.control_processes,
+      "fresh processes with the baseline in both places");
     v("blocks", self.blocks, "cold ABBA blocks over all processes");
     v("timed_calls", self.timed_calls, "calls that were timed");
     v("calls_checked", self.calls_checked, "timed calls compared with the oracle");
@@ -180,6 +156,7 @@ struct BenchRecord : RecordHeader {
     v("peak_check", self.peak_check, "within, beyond or unknown");
     v("rule", self.rule, "rule that was broken, when rejected or failed");
     v("proof", self.proof, "what was seen");
+    v("failing", self.failing, "the element of a timed call that was wrong");
     v("samples_file", self.samples_file, "SHA-256 of the raw samples; empty when not kept");
     v("compile", self.compile, "the compiler's report on the candidate");
     v("baseline_compile", self.baseline_compile, "the compiler's report on the baseline");

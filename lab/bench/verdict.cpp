@@ -67,13 +67,6 @@ double median_step(const BenchSamples& samples, ArmSeries ProcessSeries::*arm) {
   return stats::median(medians);
 }
 
-bool same_reading(const BenchSamples& samples, const stats::BenchRule& rule, double shift,
-                  Status status) {
-  std::vector<double> corrected = process_log_ratios(samples, true);
-  for (double& ratio : corrected) ratio += shift;
-  return stats::decide_bench(corrected, rule).status == status;
-}
-
 void reject_disturbed(SeriesVerdict& verdict) {
   const stats::Interval& shift = verdict.controls.shift;
   verdict.status = Status::rejected;
@@ -85,9 +78,31 @@ void reject_disturbed(SeriesVerdict& verdict) {
       verdict.controls.processes);
 }
 
-void leave_undecided(SeriesVerdict& verdict, std::string reason) {
+void reject_forged(SeriesVerdict& verdict) {
+  verdict.status = Status::rejected;
+  verdict.reason = "forged-timing";
+  verdict.proof = verdict.clocks.impossible
+                      ? "a call took longer by the worker's clock than by the parent's around it"
+                      : fmt::format("per call {:.0f} us of the candidate are missing from the "
+                                    "worker's clock and present in the parent's",
+                                    1e-3 * verdict.clocks.hidden_ns_per_call.estimate);
+}
+
+void leave_undecided(SeriesVerdict& verdict, std::string reason, int64_t samples_needed) {
   verdict.status = Status::inconclusive;
   verdict.reason = std::move(reason);
+  verdict.samples_needed = samples_needed;
+}
+
+// The shift may be noise; a verdict stands only if it would be the same with the shift taken out.
+void doubt_controls(SeriesVerdict& verdict, const BenchSamples& samples,
+                    const stats::BenchRule& rule) {
+  std::vector<double> corrected = process_log_ratios(samples, true);
+  for (double& ratio : corrected) ratio += verdict.controls.shift.estimate;
+  const stats::BenchVerdict other = stats::decide_bench(corrected, rule);
+  if (other.status == verdict.status) return;
+  leave_undecided(verdict, "noisy",
+                  std::max<int64_t>(other.n_to_decide, 2 * static_cast<int64_t>(corrected.size())));
 }
 
 }  // namespace
@@ -147,29 +162,35 @@ ClockAgreement check_clocks(const BenchSamples& samples, double delta) {
       std::max(kClockFloorNs, std::max(kClockShare, delta) * stats::median(candidate));
   check.agrees = !check.impossible && !check.hidden_ns_per_call.above(bound) &&
                  !check.hidden_ns_per_call.below(-bound);
+  // More hidden than shown, and far beyond scheduling: no side effect of an honest kernel.
+  check.forged = check.impossible || check.hidden_ns_per_call.above(std::max(
+                                         10 * kClockFloorNs, stats::median(candidate)));
   return check;
 }
 
-SeriesVerdict judge_series(const BenchSamples& samples, const stats::BenchRule& rule) {
+SeriesVerdict judge_series(const BenchSamples& samples, const stats::BenchRule& rule,
+                           const stats::BenchClocks& clocks) {
   SeriesVerdict verdict;
   verdict.clocks = check_clocks(samples, rule.delta);
   verdict.controls = check_baseline(samples, rule.delta);
-  verdict.cold = stats::decide_bench(process_log_ratios(samples, true), rule);
-  verdict.warm = stats::decide_bench(process_log_ratios(samples, false), rule);
+  verdict.cold = stats::decide_bench(process_log_ratios(samples, true), rule, clocks);
+  verdict.warm = stats::decide_bench(process_log_ratios(samples, false), rule, clocks);
   verdict.candidate_cold_ns = median_step(samples, &ProcessSeries::candidate_cold);
   verdict.candidate_warm_ns = median_step(samples, &ProcessSeries::candidate_warm);
   verdict.baseline_cold_ns = median_step(samples, &ProcessSeries::baseline_cold);
   verdict.baseline_warm_ns = median_step(samples, &ProcessSeries::baseline_warm);
   verdict.status = verdict.cold.status;
   verdict.reason = verdict.cold.reason;
+  verdict.samples_needed = verdict.cold.n_to_decide;
 
-  if (verdict.controls.result == "disturbed")
+  if (verdict.clocks.forged)
+    reject_forged(verdict);
+  else if (verdict.controls.result == "disturbed")
     reject_disturbed(verdict);
   else if (!verdict.clocks.agrees)
-    leave_undecided(verdict, "clock-disagrees");
-  else if (verdict.controls.result == "noisy" && verdict.status != Status::inconclusive &&
-           !same_reading(samples, rule, verdict.controls.shift.estimate, verdict.status))
-    leave_undecided(verdict, "noisy");
+    leave_undecided(verdict, "clock-disagrees", 0);
+  else if (verdict.controls.result == "noisy" && verdict.status != Status::inconclusive)
+    doubt_controls(verdict, samples, rule);
   return verdict;
 }
 

@@ -30,6 +30,7 @@ struct ControlResult {
 struct ClockAgreement {
   bool agrees = true;
   bool impossible = false;             // a worker's time longer than the parent's bracket of it
+  bool forged = false;                 // impossible, or more time hidden than shown
   double overhead_ns_per_call = 0;     // parent's minus worker's, baseline, median
   stats::Interval hidden_ns_per_call;  // 99 %, the candidate's overhead minus the baseline's
   double log_difference = 0;           // log ratio by the parent's clock minus by the worker's
@@ -38,6 +39,7 @@ struct ClockAgreement {
   static void describe(Self& self, V& v) {
     v("agrees", self.agrees, "the worker's clock tells what the parent's does");
     v("impossible", self.impossible, "a worker's time was longer than the parent's bracket");
+    v("forged", self.forged, "impossible, or more time hidden than shown");
     v("overhead_ns_per_call", self.overhead_ns_per_call,
       "parent's minus worker's time of a call, baseline, median");
     v("hidden_ns_per_call", self.hidden_ns_per_call,
@@ -51,6 +53,7 @@ struct SeriesVerdict {
   Status status = Status::inconclusive;
   std::string reason;             // of inconclusive or rejected
   std::string proof;              // of rejected
+  int64_t samples_needed = 0;     // processes in all; 0: decided, or more of them would not help
   stats::BenchVerdict cold;       // decides
   stats::BenchVerdict warm;       // shown
   ControlResult controls;
@@ -66,6 +69,7 @@ ClockAgreement check_clocks(const BenchSamples& samples, double delta);
 
 // STATISTICS rule 1 on the cold series, then what can overturn it: a disturbed baseline rejects;
 // clocks that disagree, and a baseline whose shift could itself be the effect, leave it undecided.
-SeriesVerdict judge_series(const BenchSamples& samples, const stats::BenchRule& rule);
+SeriesVerdict judge_series(const BenchSamples& samples, const stats::BenchRule& rule,
+                           const stats::BenchClocks& clocks = {});
 
 }  // namespace kl
