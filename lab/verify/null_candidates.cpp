@@ -20,14 +20,14 @@ double mean_of(const std::vector<double>& values) {
 }
 
 std::vector<NullAnswer> null_answers(const OperationData& operation, size_t output, const OracleOutput& expected,
-                                     const OracleOutput& other) {
+                                     const OracleOutput* other) {
   const TensorData& before = operation.outputs[output];
   std::vector<NullAnswer> answers;
   if (before.bytes.empty())
     answers.push_back({"zeros", std::vector<double>(expected.values.size())});
   else
     answers.push_back({"an unchanged output", before.values()});
-  answers.push_back({"the previous output", other.values});
+  if (other != nullptr) answers.push_back({"the previous output", other->values});
   // The mean of one element is the element.
   if (expected.values.size() > 1)
     answers.push_back({"the mean", std::vector<double>(expected.values.size(), mean_of(expected.values))});
@@ -67,14 +67,15 @@ Result<int64_t> term_count(const TensorSpec& output, const CaseGroup& group) {
 }
 
 Outcome audit_null_candidates(const Target& target, const CaseGroup& group, const Case& item,
-                              const CaseData& data, const CaseData& other) {
+                              const CaseData& data, const CaseData* other) {
   for (size_t op = 0; op < data.operations.size(); ++op) {
     const OperationData& operation = data.operations[op];
     for (size_t i = 0; i < operation.outputs.size(); ++i) {
       if (!operation.outputs[i].present()) continue;
       const OracleOutput& expected = data.expected[op][i];
       KL_TRY(const Bound bound, bound_of(target, group, item, operation, i));
-      for (const NullAnswer& answer : null_answers(operation, i, expected, other.expected[op][i]))
+      const OracleOutput* previous = other == nullptr ? nullptr : &other->expected[op][i];
+      for (const NullAnswer& answer : null_answers(operation, i, expected, previous))
         if (would_pass(answer.values, expected, bound))
           return weak_case(target, group, item,
                            fmt::format("{} passes as {} of {}", answer.name, expected.name, operation.spec->name));

@@ -10,9 +10,9 @@ Result<int64_t> term_count(const TensorSpec& output, const CaseGroup& group);
 
 // unsupported_target, naming case, output and null candidate, when zeros (for accumulate and inout:
 // an unchanged base), a copy of an input of the same shape, the answer of `other` (another draw of
-// the same group, evaluated) or the mean of the output would pass `data`.
+// the same group, evaluated; may be null) or the mean of the output would pass `data`.
 Outcome audit_null_candidates(const Target& target, const CaseGroup& group, const Case& item,
-                              const CaseData& data, const CaseData& other);
+                              const CaseData& data, const CaseData* other);
 
 // unsupported_target when replacing an input by `other`'s leaves every output of the operation
 // within its bound.

@@ -1,0 +1,158 @@
+#include <lab/verify/case_trial.hpp>
+
+#include <lab/verify/null_candidates.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <thread>
+
+namespace kl {
+
+namespace {
+
+std::string element_text(const FailingElement& failing) {
+  std::string index;
+  for (const int64_t i : failing.index) index += fmt::format("{}{}", index.empty() ? "" : ",", i);
+  return fmt::format("{} {}[{}] = {}, expected {:.9g}, bound {:.3g}", failing.operation, failing.output, index,
+                     failing.got_text, failing.expected, failing.bound);
+}
+
+CaseFailure mismatch(const TrialContext& context, const OperationData& operation, FailingElement failing,
+                     std::string rule) {
+  failing.case_name = context.name();
+  failing.operation = operation.spec->name;
+  return {Status::mismatch, std::move(rule),
+          fmt::format("case \"{}\": {}", context.name(), element_text(failing)), failing};
+}
+
+Bound bound_for(const TrialContext& context, const OperationData& operation, size_t output) {
+  // The plan's shapes were drawn already, so every axis has a length.
+  const int64_t terms = term_count(operation.spec->outputs[output], *context.group).value();
+  return make_bound(*context.target, operation.outputs[output].dtype, terms,
+                    is_random(context.item->distribution));
+}
+
+std::optional<size_t> first_different(const std::vector<OutputBytes>& a, const std::vector<OutputBytes>& b) {
+  for (size_t op = 0; op < a.size(); ++op)
+    if (a[op] != b[op]) return op;
+  return std::nullopt;
+}
+
+void settle_check(const CallSite& site, const std::vector<OutputBytes>& outputs, const TrialContext& context,
+                  std::chrono::microseconds settle, CaseResult& result) {
+  std::this_thread::sleep_for(settle);
+  for (size_t op = 0; op < outputs.size() && !result.failure; ++op)
+    if (const auto fault = site.check_settled(op, outputs[op])) result.failure = failure_of(*fault, context.name());
+}
+
+// The second run differs from the first: wrong, or right but not repeatable.
+void judge_repeat(const TrialContext& context, const CaseData& data, std::vector<OutputBytes> again,
+                  CaseResult& result) {
+  const auto different = first_different(result.outputs, again);
+  if (!different) return;
+  result.repeatable = false;
+  const CaseResult second = judge_case(context, data, std::move(again), 1);
+  if (second.failure) {
+    result.failure = second.failure;
+    result.failure->rule = "depends-on-old-contents";
+  } else if (context.target->bitwise_repeatable) {
+    result.failure = CaseFailure{
+        Status::rejected, "not-repeatable",
+        fmt::format("case \"{}\": two calls of {} with the same inputs gave different bits", context.name(),
+                    data.operations[*different].spec->name),
+        std::nullopt};
+  }
+}
+
+}  // namespace
+
+CaseFailure failure_of(const Fault& fault, const std::string& where) {
+  return {fault.status, fault.rule, fmt::format("case \"{}\": {}", where, fault.proof), std::nullopt};
+}
+
+CaseResult judge_case(const TrialContext& context, const CaseData& data, std::vector<OutputBytes> outputs,
+                      int poison_pattern) {
+  CaseResult result;
+  result.outputs = std::move(outputs);
+  for (size_t op = 0; op < data.operations.size(); ++op) {
+    const OperationData& operation = data.operations[op];
+    auto& verdicts = result.verdicts.emplace_back();
+    for (size_t i = 0; i < operation.outputs.size(); ++i) {
+      const TensorData& tensor = operation.outputs[i];
+      if (!tensor.present()) {
+        verdicts.emplace_back();
+        continue;
+      }
+      const OracleOutput& expected = data.expected[op][i];
+      const std::span<const std::byte> got = result.outputs[op][i];
+      const Bound bound = bound_for(context, operation, i);
+      const OutputVerdict verdict =
+          judge_output(expected, tensor.dtype, got, bound, tensor.bytes.empty() ? poison_pattern : -1);
+      result.elements += verdict.elements;
+      result.worst_fraction = std::max(result.worst_fraction, verdict.worst_fraction);
+      if (!verdict.passed() && !result.failure) {
+        const auto at = static_cast<size_t>(verdict.first_failure);
+        result.failure = mismatch(context, operation,
+                                  describe_element(expected, tensor.dtype, got, verdict.first_failure,
+                                                   bound(expected.values[at], expected.terms[at])),
+                                  verdict.unwritten ? "unwritten-output" : "beyond-bound");
+      }
+      verdicts.push_back(verdict);
+    }
+  }
+  return result;
+}
+
+OrFault<std::vector<OutputBytes>> run_all(CallSite& site, const CaseData& data, int poison_pattern) {
+  site.write(data, poison_pattern);
+  std::vector<OutputBytes> outputs;
+  for (size_t op = 0; op < data.operations.size(); ++op) {
+    KL_FAULT_TRY(OutputBytes bytes, site.run(op, poison_pattern));
+    outputs.push_back(std::move(bytes));
+  }
+  if (const auto fault = site.check_inputs(data)) return *fault;
+  return outputs;
+}
+
+CaseResult try_case(CallSite& site, const TrialContext& context, const CaseData& data,
+                    std::chrono::microseconds settle) {
+  CaseResult result;
+  auto first = run_all(site, data, 0);
+  if (const auto* fault = std::get_if<Fault>(&first)) {
+    result.failure = failure_of(*fault, context.name());
+    return result;
+  }
+  result = judge_case(context, data, std::get<0>(std::move(first)), 0);
+  settle_check(site, result.outputs, context, settle, result);
+  if (result.failure) return result;
+  auto second = run_all(site, data, 1);
+  if (const auto* fault = std::get_if<Fault>(&second))
+    result.failure = failure_of(*fault, context.name());
+  else
+    judge_repeat(context, data, std::get<0>(std::move(second)), result);
+  return result;
+}
+
+std::optional<CaseFailure> compare_with_champion(const TrialContext& context, const CaseData& data,
+                                                 const CaseResult& candidate, const CaseResult& champion) {
+  for (size_t op = 0; op < data.operations.size(); ++op)
+    for (size_t i = 0; i < data.operations[op].outputs.size(); ++i) {
+      const TensorData& tensor = data.operations[op].outputs[i];
+      if (!tensor.present()) continue;
+      const OracleOutput& expected = data.expected[op][i];
+      const OutputVerdict& mine = candidate.verdicts[op][i];
+      const OutputVerdict& theirs = champion.verdicts[op][i];
+      const double error = theirs.passed() ? theirs.max_error : std::numeric_limits<double>::infinity();
+      const double cap = champion_cap(context.target->champion_k, error, largest_value(expected),
+                                      mine.elements, tensor.dtype);
+      if (mine.max_error <= cap) continue;
+      return mismatch(context, data.operations[op],
+                      describe_element(expected, tensor.dtype, candidate.outputs[op][i], mine.worst_element, cap),
+                      "worse-than-champion");
+    }
+  return std::nullopt;
+}
+
+}  // namespace kl

@@ -1,0 +1,77 @@
+#include <lab/verify/tensor_data.hpp>
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cmath>
+#include <limits>
+
+namespace kl {
+namespace {
+
+constexpr DLDataType kF32{kDLFloat, 32, 1};
+constexpr DLDataType kBf16{kDLBfloat, 16, 1};
+constexpr DLDataType kI32{kDLInt, 32, 1};
+
+double through(DLDataType dtype, double value) {
+  std::array<std::byte, 8> bytes{};
+  double back = 0;
+  from_doubles(dtype, std::span(&value, 1), bytes.data());
+  to_doubles(dtype, bytes.data(), std::span(&back, 1));
+  return back;
+}
+
+TEST(TensorData, Bf16RoundsToNearestAndTiesToEven) {
+  EXPECT_EQ(through(kBf16, 1.0), 1.0);
+  EXPECT_EQ(through(kBf16, 1.0 + 0x1p-8), 1.0);           // tie, even below
+  EXPECT_EQ(through(kBf16, 1.0 + 3 * 0x1p-8), 1.0 + 0x1p-6);  // tie, even above
+  EXPECT_EQ(through(kBf16, 1.0 + 0x1p-8 + 0x1p-12), 1.0 + 0x1p-7);
+  EXPECT_TRUE(std::isnan(through(kBf16, std::nan(""))));
+  EXPECT_EQ(through(kBf16, std::numeric_limits<double>::infinity()), std::numeric_limits<double>::infinity());
+}
+
+TEST(TensorData, RoundOffAndUlpAreThoseOfIeee) {
+  EXPECT_EQ(unit_roundoff(kF32), 0x1p-24);
+  EXPECT_EQ(unit_roundoff(kBf16), 0x1p-8);
+  EXPECT_EQ(unit_roundoff(kI32), 0);
+  EXPECT_EQ(ulp_of(1.0, kF32), double{std::numeric_limits<float>::epsilon()});
+  EXPECT_EQ(ulp_of(-1.5, kF32), 0x1p-23);
+  EXPECT_EQ(ulp_of(0.0, kF32), 0x1p-149);
+  EXPECT_EQ(ulp_of(7, kI32), 1);
+}
+
+TEST(TensorData, PoisonPatternsDifferAndAreRecognised) {
+  for (const DLDataType dtype : {kF32, kBf16, kI32, DLDataType{kDLFloat, 64, 1}, DLDataType{kDLInt, 64, 1}}) {
+    std::array<std::byte, 64> first{}, second{};
+    const auto count = static_cast<int64_t>(first.size() / element_bytes(dtype));
+    poison(dtype, first.data(), count, 0);
+    poison(dtype, second.data(), count, 1);
+    for (int64_t i = 0; i < count; ++i) {
+      const size_t at = static_cast<size_t>(i) * element_bytes(dtype);
+      EXPECT_TRUE(is_poison(dtype, first.data() + at, 0)) << dtype_name(dtype);
+      EXPECT_FALSE(is_poison(dtype, first.data() + at, 1)) << dtype_name(dtype);
+      EXPECT_TRUE(is_poison(dtype, second.data() + at, 1)) << dtype_name(dtype);
+    }
+    if (is_integer(dtype)) continue;
+    double value = 0;
+    to_doubles(dtype, first.data(), std::span(&value, 1));
+    EXPECT_TRUE(std::isnan(value)) << dtype_name(dtype);
+  }
+}
+
+TEST(TensorData, IndexCountsRowMajor) {
+  const std::vector<int64_t> shape = {2, 3, 4};
+  EXPECT_EQ(index_of(23, shape), (std::vector<int64_t>{1, 2, 3}));
+  EXPECT_EQ(index_of(4, shape), (std::vector<int64_t>{0, 1, 0}));
+  EXPECT_EQ(element_count(shape), 24);
+  EXPECT_EQ(element_count(std::vector<int64_t>{}), 0);
+}
+
+TEST(TensorData, AnUnknownElementTypeIsNamed) {
+  const auto dtype = dtype_from_name("fp7");
+  ASSERT_FALSE(dtype.ok());
+  EXPECT_NE(dtype.error().what.find("fp7"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace kl
