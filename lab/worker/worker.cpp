@@ -53,6 +53,7 @@ class HostedWorker final : public Worker {
   std::optional<Fault> greet();
 
   const Confinement& confinement() const override { return confinement_; }
+  int process_id() const override { return process_->pid(); }
   OrFault<ArmId> load(const std::filesystem::path& library, std::string_view target) override;
   OrFault<BufferId> add_buffer(BufferRole role, size_t bytes) override;
   OrFault<std::monostate> drop_buffers() override;

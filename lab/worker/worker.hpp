@@ -88,9 +88,11 @@ struct Confinement {
 class Worker {
  public:
   virtual ~Worker() = default;  // kills and reaps whatever is left
+  // The worker dies with the thread that started it: start it on one that outlives it.
   static OrFault<std::unique_ptr<Worker>> start(const WorkerLimits& limits);
 
   virtual const Confinement& confinement() const = 0;
+  virtual int process_id() const { return -1; }
   virtual OrFault<ArmId> load(const std::filesystem::path& library, std::string_view target) = 0;
 
   // Shared memory between guard pages, end-aligned so that the first byte past the end faults;

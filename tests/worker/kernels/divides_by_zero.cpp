@@ -1,0 +1,10 @@
+#include "kernel_under_test.hpp"
+
+static kl_result run(const kl_plan*, const kl_call* call, kl_stream) {
+  test_kernel::add_one(call);
+  volatile int zero = 0;
+  volatile int result = 1 / zero;
+  (void)result;
+  return kl::ok();
+}
+EXPORT_RUN(run);

@@ -1,0 +1,11 @@
+#include <xmmintrin.h>
+
+#include "kernel_under_test.hpp"
+
+__attribute__((constructor)) static void set() { _mm_setcsr(_mm_getcsr() | 0x8040); }
+
+static kl_result run(const kl_plan*, const kl_call* call, kl_stream) {
+  test_kernel::add_one(call);
+  return kl::ok();
+}
+EXPORT_RUN(run);

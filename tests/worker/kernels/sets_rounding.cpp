@@ -1,0 +1,10 @@
+#include <cfenv>
+
+#include "kernel_under_test.hpp"
+
+static kl_result run(const kl_plan*, const kl_call* call, kl_stream) {
+  test_kernel::add_one(call);
+  std::fesetround(FE_TOWARDZERO);
+  return kl::ok();
+}
+EXPORT_RUN(run);

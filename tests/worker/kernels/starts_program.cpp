@@ -1,0 +1,10 @@
+#include <cstdlib>
+
+#include "kernel_under_test.hpp"
+
+static kl_result run(const kl_plan*, const kl_call* call, kl_stream) {
+  test_kernel::add_one(call);
+  if (std::system("true") != 0) return {KL_INTERNAL, "no shell"};
+  return kl::ok();
+}
+EXPORT_RUN(run);

@@ -1,0 +1,11 @@
+#include <stdexcept>
+
+#include "kernel_under_test.hpp"
+
+static kl_result run(const kl_plan*, const kl_call* call, kl_stream) {
+  test_kernel::add_one(call);
+#pragma omp parallel
+  throw std::runtime_error("nobody can catch this");
+  return kl::ok();
+}
+EXPORT_RUN(run);
