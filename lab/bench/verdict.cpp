@@ -20,6 +20,9 @@ constexpr double kClockFloorNs = 20'000;
 // many threads it woke or pages it touched.
 constexpr double kClockShare = 0.10;
 
+// A rejection is a charge: one in a thousand, not one in twenty.
+constexpr double kControlConfidence = 0.999;
+
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 double median_log(const std::vector<double>& times) {
@@ -72,7 +75,7 @@ void reject_disturbed(SeriesVerdict& verdict) {
   verdict.status = Status::rejected;
   verdict.reason = "baseline-disturbed";
   verdict.proof = fmt::format(
-      "beside the candidate the baseline takes {:+.1f} % (99 % interval {:+.1f} to {:+.1f} %) of "
+      "beside the candidate the baseline takes {:+.1f} % (99.9 % interval {:+.1f} to {:+.1f} %) of "
       "what it takes alone in {} control processes",
       100 * std::expm1(shift.estimate), 100 * std::expm1(shift.low), 100 * std::expm1(shift.high),
       verdict.controls.processes);
@@ -129,7 +132,7 @@ ControlResult check_baseline(const BenchSamples& samples, double delta) {
   }
   ControlResult check;
   check.processes = static_cast<int>(alone.size());
-  check.shift = stats::pooled_t_interval(alone, beside, 0.99).interval;
+  check.shift = stats::pooled_t_interval(alone, beside, kControlConfidence).interval;
   if (check.processes == 0)
     check.result = "none";
   else if (check.shift.below(-delta) || check.shift.above(delta))

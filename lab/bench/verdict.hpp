@@ -15,7 +15,7 @@ namespace kl {
 struct ControlResult {
   std::string result;     // agree, disturbed, noisy, none
   int processes = 0;
-  stats::Interval shift;  // 99 %, log(baseline beside the candidate / baseline alone)
+  stats::Interval shift;  // 99.9 %, log(baseline beside the candidate / baseline alone)
 
   template <class Self, class V>
   static void describe(Self& self, V& v) {

@@ -1,0 +1,174 @@
+#include <lab/bench/verdict.hpp>
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+namespace kl {
+namespace {
+
+// One call slot; times in nanoseconds are what the functions say, with `noise` log-normal scatter
+// inside a process and `between` from process to process (shared by both arms).
+struct Machine {
+  double baseline_ns = 1'000'000;
+  double candidate_ratio = 1;
+  double beside_shift = 1;       // the baseline's time beside the candidate, of what it is alone
+  double noise = 0.02;
+  double between = 0.0;
+  double overhead_ns = 15'000;
+  double hidden_ns = 0;          // of the candidate, missing from the worker's clock
+  int processes = 6, controls = 2, blocks = 30;
+  uint64_t seed = 1;
+};
+
+BenchSamples simulate(const Machine& m) {
+  std::mt19937_64 random(m.seed);
+  std::normal_distribution<double> normal;
+  BenchSamples samples;
+  samples.slots = {"forward"};
+  samples.calls_per_step = {3};
+  for (int i = 0; i < m.processes + m.controls; ++i) {
+    ProcessSeries p;
+    p.index = i;
+    p.control = i < m.controls;
+    const double level = std::exp(m.between * normal(random));
+    for (ArmSeries* arm : {&p.baseline_cold, &p.candidate_cold, &p.baseline_warm, &p.candidate_warm}) {
+      arm->worker_ns.resize(1);
+      arm->parent_ns.resize(1);
+      const bool candidate = arm == &p.candidate_cold || arm == &p.candidate_warm;
+      double ns = m.baseline_ns * level;
+      if (!p.control) ns *= candidate ? m.candidate_ratio : m.beside_shift;
+      for (int letter = 0; letter < 2 * m.blocks; ++letter) {
+        const double truth = ns * std::exp(m.noise * normal(random));
+        const double hidden = candidate && !p.control ? m.hidden_ns : 0;
+        arm->worker_ns[0].push_back(std::llround(truth - hidden));
+        arm->parent_ns[0].push_back(std::llround(
+            truth + m.overhead_ns * std::exp(0.3 * normal(random))));
+      }
+    }
+    samples.processes.push_back(std::move(p));
+  }
+  return samples;
+}
+
+SeriesVerdict judge(const Machine& machine) {
+  return judge_series(simulate(machine), stats::kBenchQuick);
+}
+
+TEST(SeriesVerdict, ALargeImprovementIsImprovedAndItsRatioIsTheTrueOne) {
+  const auto verdict = judge({.candidate_ratio = 0.8});
+  EXPECT_EQ(verdict.status, Status::improved) << verdict.reason << verdict.proof;
+  EXPECT_NEAR(std::exp(verdict.cold.mean_log_ratio), 0.8, 0.01);
+  EXPECT_EQ(verdict.samples_needed, 0);
+}
+
+TEST(SeriesVerdict, ASlowerKernelIsRegressed) {
+  EXPECT_EQ(judge({.candidate_ratio = 1.3}).status, Status::regressed);
+}
+
+TEST(SeriesVerdict, TheSameKernelOnAQuietMachineIsEquivalent) {
+  EXPECT_EQ(judge({}).status, Status::equivalent);
+}
+
+TEST(SeriesVerdict, TheSameKernelIsAlmostNeverCalledDifferentOrRejected) {
+  int false_verdicts = 0;
+  for (uint64_t seed = 0; seed < 300; ++seed) {
+    const auto verdict =
+        judge({.noise = 0.1, .between = 0.03, .blocks = 10, .seed = seed});
+    if (verdict.status != Status::equivalent && verdict.status != Status::inconclusive)
+      ++false_verdicts;
+  }
+  EXPECT_LE(false_verdicts, 6);
+}
+
+TEST(SeriesVerdict, FewerThanSixProcessesGiveNoVerdict) {
+  const auto verdict = judge({.candidate_ratio = 0.5, .processes = 5});
+  EXPECT_EQ(verdict.status, Status::inconclusive);
+  EXPECT_EQ(verdict.reason, "underpowered");
+  EXPECT_GE(verdict.samples_needed, 6);
+}
+
+TEST(SeriesVerdict, ABaselineThatIsSlowOnlyBesideTheCandidateRejects) {
+  const auto verdict = judge({.candidate_ratio = 1.0, .beside_shift = 1.6, .between = 0.02});
+  EXPECT_EQ(verdict.status, Status::rejected);
+  EXPECT_EQ(verdict.reason, "baseline-disturbed");
+  EXPECT_NE(verdict.proof.find("+6"), std::string::npos) << verdict.proof;
+}
+
+TEST(SeriesVerdict, ShiftedControlsWithinTheScatterDoNotReject) {
+  for (uint64_t seed = 0; seed < 50; ++seed) {
+    const auto verdict = judge({.candidate_ratio = 0.5, .between = 0.08, .seed = seed});
+    EXPECT_NE(verdict.status, Status::rejected) << seed << " " << verdict.proof;
+    EXPECT_EQ(verdict.status, Status::improved) << seed;  // no shift explains a factor of two
+  }
+}
+
+TEST(SeriesVerdict, AnEffectNoLargerThanADoubtfulShiftOfTheBaselineStaysUndecided) {
+  // Alone the baseline takes 4 % less than beside the candidate, but scatters too much to say so.
+  Machine machine{.candidate_ratio = 1.0, .beside_shift = 1.05, .noise = 0.005, .controls = 2};
+  BenchSamples samples = simulate(machine);
+  for (auto& t : samples.processes[0].baseline_cold.worker_ns[0]) t = t * 107 / 100;
+  for (auto& t : samples.processes[0].candidate_cold.worker_ns[0]) t = t * 107 / 100;
+  for (auto& t : samples.processes[1].baseline_cold.worker_ns[0]) t = t * 93 / 100;
+  for (auto& t : samples.processes[1].candidate_cold.worker_ns[0]) t = t * 93 / 100;
+  samples.processes[0].baseline_cold.parent_ns = samples.processes[0].baseline_cold.worker_ns;
+  const auto verdict = judge_series(samples, stats::kBenchQuick);
+  EXPECT_EQ(verdict.controls.result, "noisy");
+  EXPECT_EQ(verdict.status, Status::inconclusive);
+  EXPECT_EQ(verdict.reason, "noisy");
+  EXPECT_GT(verdict.samples_needed, 6);
+}
+
+TEST(SeriesVerdict, TimeMissingFromTheWorkersClockIsForgery) {
+  // The kernel takes as long as the baseline, and claims a fifth of it.
+  const auto verdict = judge({.hidden_ns = 800'000});
+  EXPECT_EQ(verdict.status, Status::rejected);
+  EXPECT_EQ(verdict.reason, "forged-timing");
+  EXPECT_NEAR(verdict.clocks.hidden_ns_per_call.estimate, 800'000, 20'000);
+}
+
+TEST(SeriesVerdict, ASmallerDisagreementOfTheClocksLeavesItUndecided) {
+  const auto verdict = judge({.hidden_ns = 200'000});
+  EXPECT_EQ(verdict.status, Status::inconclusive);
+  EXPECT_EQ(verdict.reason, "clock-disagrees");
+}
+
+TEST(SeriesVerdict, AWorkersTimeLongerThanTheParentsBracketIsImpossible) {
+  BenchSamples samples = simulate({});
+  samples.processes.back().candidate_cold.parent_ns[0][3] = 10;
+  const auto verdict = judge_series(samples, stats::kBenchQuick);
+  EXPECT_EQ(verdict.status, Status::rejected);
+  EXPECT_EQ(verdict.reason, "forged-timing");
+}
+
+TEST(SeriesVerdict, SchedulingOverheadOfTinyCallsIsNotADisagreement) {
+  const auto verdict = judge({.baseline_ns = 8'000, .overhead_ns = 30'000, .hidden_ns = 0});
+  EXPECT_TRUE(verdict.clocks.agrees);
+}
+
+TEST(SeriesVerdict, AnUnstableClockIsNamed) {
+  stats::BenchClocks clocks;
+  clocks.stable = false;
+  const auto verdict = judge_series(simulate({.candidate_ratio = 0.5}), stats::kBenchQuick, clocks);
+  EXPECT_EQ(verdict.status, Status::inconclusive);
+  EXPECT_EQ(verdict.reason, "unstable-clock");
+}
+
+TEST(Series, AStepWeighsEachSlotByItsCalls) {
+  const auto steps = step_ns({{10, 20}, {1, 2}}, {3, 5});
+  ASSERT_EQ(steps.size(), 2u);
+  EXPECT_DOUBLE_EQ(steps[0], 35);
+  EXPECT_DOUBLE_EQ(steps[1], 70);
+}
+
+TEST(Series, SamplesCanBeJudgedAgainFromTheirFile) {
+  const BenchSamples samples = simulate({.candidate_ratio = 0.7});
+  const auto back = from_json<BenchSamples>(to_json(samples));
+  ASSERT_TRUE(back.ok()) << back.error().what;
+  EXPECT_DOUBLE_EQ(judge_series(*back, stats::kBenchQuick).cold.mean_log_ratio,
+                   judge_series(samples, stats::kBenchQuick).cold.mean_log_ratio);
+}
+
+}  // namespace
+}  // namespace kl
