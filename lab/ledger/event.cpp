@@ -22,6 +22,17 @@ void drop_nulls(Json& json) {
     it = it->is_null() ? json.erase(it) : std::next(it);
 }
 
+// A line of the lab's own layout is hashed as it stands; any other is brought into that layout first.
+bool matches_id(std::string_view line, const std::string& id, const Json& json) {
+  const std::string member = "\"id\":\"" + id + "\",";
+  if (const size_t at = line.rfind(member); at != std::string_view::npos) {
+    std::string rest(line.substr(0, at));
+    rest += line.substr(at + member.size());
+    if (sha256_hex(rest) == id) return true;
+  }
+  return sha256_hex(line_without_id(json)) == id;
+}
+
 ParsedLine problem(LineKind kind, std::string what) { return {kind, {}, std::move(what)}; }
 
 // Reads a line from its end: the keys are sorted, so what is filtered by comes after `details`.
@@ -105,7 +116,7 @@ ParsedLine parse_ledger_line(std::string_view line) {
   auto event = from_json<LedgerEvent>(json);
   if (!event.ok()) return problem(LineKind::corrupt, event.error().what);
   if (event->event_type.empty()) return problem(LineKind::corrupt, "the line has no event_type");
-  if (number >= 2 && sha256_hex(line_without_id(std::move(json))) != event->id)
+  if (number >= 2 && !matches_id(line, event->id, json))
     return problem(LineKind::altered, "the line is not what its id was made from");
   return {LineKind::event, std::move(*event), {}};
 }

@@ -14,7 +14,7 @@
 namespace kl {
 namespace {
 
-constexpr size_t kChunkBytes = 1 << 20;
+constexpr size_t kChunkBytes = 1 << 18;
 
 // Reads exactly [offset, offset + size) or as much as the file has; -1 with errno on failure.
 ssize_t read_at(int fd, char* to, size_t size, int64_t offset) {

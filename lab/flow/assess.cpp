@@ -1,0 +1,335 @@
+#include <lab/flow/assess.hpp>
+
+#include <lab/flow/decision.hpp>
+#include <lab/flow/evidence.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+namespace kl {
+namespace {
+
+constexpr double kSmallestGain = 0.005;
+
+bool is_integration(const LedgerEvent& e) {
+  return e.event_type == "integration-ab" || e.event_type == "integration-suite";
+}
+bool is_candidate_evidence(const LedgerEvent& e) {
+  return e.event_type == "verify" || e.event_type == "bench" || is_integration(e);
+}
+// The champion measured against itself says nothing about a candidate.
+bool is_of_champion(const LedgerEvent& e) {
+  return !e.identity.kernel.empty() && e.identity.kernel == e.identity.baseline;
+}
+Status status_of(const LedgerEvent& e) { return status_from_string(e.status).value_or(Status::error); }
+
+// details.KEY, or the same key of the whole record in details.record.
+const Json* member(const Json* object, std::string_view key) {
+  if (object == nullptr || !object->is_object()) return nullptr;
+  const auto it = object->find(key);
+  return it == object->end() ? nullptr : &*it;
+}
+const Json* detail(const LedgerEvent& e, std::string_view key) {
+  if (const Json* found = member(&e.details, key)) return found;
+  return member(member(&e.details, "record"), key);
+}
+std::optional<double> number_in(const Json* object, std::string_view key) {
+  const Json* value = member(object, key);
+  if (value == nullptr || !value->is_number()) return std::nullopt;
+  return value->get<double>();
+}
+
+std::string against(const LedgerEvent& e) {
+  const Json* value = detail(e, "against");
+  if (value == nullptr) value = e.event_type == "bench" ? detail(e, "baseline") : nullptr;
+  if (value != nullptr && value->is_string()) return value->get<std::string>();
+  return e.event_type == "bench" || is_integration(e) ? "champion" : "";
+}
+
+// A calibration holds shares by seam, or by preset and seam when it covers several presets.
+std::optional<double> share_in(const LedgerEvent& e, const std::string& preset, const std::string& seam) {
+  const Json* shares = detail(e, "seam_share");
+  if (const Json* of_preset = member(shares, preset)) shares = of_preset;
+  return number_in(shares, seam);
+}
+std::optional<double> delta_eff_in(const LedgerEvent& e, const std::string& preset) {
+  if (const Json* value = detail(e, "delta_eff"); value != nullptr && value->is_number())
+    return value->get<double>();
+  if (const auto delta = number_in(member(detail(e, "aa"), preset), "delta_eff")) return delta;
+  return number_in(detail(e, "look"), "delta");
+}
+// A calibration without a preset of its own covers those it has shares for.
+bool is_of_preset(const LedgerEvent& e, const std::string& preset) {
+  if (e.preset == preset) return true;
+  if (e.event_type != "calibration") return false;
+  for (const auto* key : {"seam_share", "aa"})
+    if (member(detail(e, key), preset) != nullptr) return true;
+  return false;
+}
+
+EvidenceLine line_of(const LedgerEvent& e) {
+  return {e.id,     e.created_at, e.event_type,      e.status,  e.metric_name, e.metric_value,
+          e.preset, e.workspace,  e.identity.kernel, against(e), false,        {}};
+}
+
+bool is_finished_ab(const LedgerEvent& e) {
+  static constexpr std::array finished = {Status::validated, Status::regressed, Status::mixed,
+                                          Status::equivalent, Status::inconclusive};
+  return is_integration(e) && against(e) == "champion" && !is_of_champion(e) &&
+         std::find(finished.begin(), finished.end(), status_of(e)) != finished.end();
+}
+bool is_proof_against(Status status) { return status == Status::mismatch || status == Status::rejected; }
+bool is_failure(Status status) {
+  return status == Status::build_failed || status == Status::load_failed ||
+         status == Status::execution_failed || status == Status::timed_out;
+}
+
+// Sorts the events into the groups of the assessment and gathers the facts on the way.
+class Gathering {
+ public:
+  Gathering(std::span<const LedgerEvent> events, const AssessRequest& request)
+      : request_(request) {
+    a_.target = request.target;
+    a_.engine = request.engine;
+    a_.preset = request.preset;
+    a_.champion_hash = request.champion_hash;
+    a_.candidate_hash = request.candidate_hash;
+    a_.workspace = request.workspace;
+    if (a_.candidate_hash.empty()) find_last_candidate(events);
+    now_ = request.now;
+    now_.kernel = a_.candidate_hash;
+    now_.baseline = request.champion_hash;
+    for (const auto& event : events) {
+      if (event.engine != request.engine) continue;
+      if (event.event_type == "calibration")
+        take_calibration(event);
+      else if (event.target == request.target)
+        take(event);
+    }
+    finish();
+  }
+
+  Assessment& assessment() { return a_; }
+  const Facts& facts() const { return f_; }
+
+ private:
+  void find_last_candidate(std::span<const LedgerEvent> events) {
+    for (auto it = events.rbegin(); it != events.rend(); ++it) {
+      if (it->target != request_.target || it->engine != request_.engine || !it->identified()) continue;
+      if (!is_candidate_evidence(*it) || it->identity.kernel.empty() || is_of_champion(*it)) continue;
+      a_.candidate_hash = it->identity.kernel;
+      if (a_.workspace.empty()) a_.workspace = it->workspace;
+      return;
+    }
+  }
+
+  // True when the event was set aside: it is of no identity or of another machine class.
+  bool set_aside(const LedgerEvent& event) {
+    if (!event.identified()) {
+      a_.unidentified.push_back(line_of(event));
+      a_.unidentified.back().because = {"recorded without identity (ledger version 1)"};
+      return true;
+    }
+    const std::string& mine = now_.fingerprint_class;
+    if (mine.empty() || event.identity.fingerprint_class.empty() || event.identity.fingerprint_class == mine)
+      return false;
+    a_.other_class.push_back(line_of(event));
+    a_.other_class.back().because = {"another machine class"};
+    return true;
+  }
+
+  void take_calibration(const LedgerEvent& event) {
+    if (!is_of_preset(event, request_.preset) || set_aside(event)) return;
+    Identity now = now_;
+    now.seams = request_.champion_set;
+    auto reasons = stale_reasons(event, now);
+    if (status_of(event) != Status::ok && status_of(event) != Status::unstable) reasons.push_back("it failed");
+    EvidenceLine line = line_of(event);
+    line.metric_name = "seam_share";
+    line.metric_value = share_in(event, request_.preset, request_.seam);
+    line.counts = reasons.empty();
+    line.because = reasons;
+    (line.counts ? a_.trace : a_.stale).push_back(line);
+    if (line.counts) use_share(event);
+  }
+
+  void use_share(const LedgerEvent& event) {
+    if (const auto share = share_in(event, request_.preset, request_.seam)) f_.seam_share = share;
+    if (const auto delta = delta_eff_in(event, request_.preset)) a_.delta_eff = delta;
+  }
+
+  void take(const LedgerEvent& event) {
+    if (event.event_type == "promotion" || event.event_type == "rejection") return take_decision(event);
+    if (!is_candidate_evidence(event) || event.preset != request_.preset || set_aside(event)) return;
+    if (is_of_champion(event) && event.identity.kernel != a_.candidate_hash) return;
+    if (is_finished_ab(event)) ++f_.tries;
+    f_.any_evidence |= !is_of_champion(event);
+    auto reasons = stale_reasons(event, now_);
+    // Against the reference the baseline is another one by intention: shown, and moves nothing.
+    const std::string rival = against(event);
+    if (!rival.empty() && rival != "champion") {
+      EvidenceLine line = line_of(event);
+      line.because = {"against the " + rival + ": shown, and moves nothing"};
+      return (is_integration(event) ? a_.integration : a_.heuristic).push_back(std::move(line));
+    }
+    take_share_of_ab(event);
+    EvidenceLine line = line_of(event);
+    line.counts = reasons.empty();
+    line.because = reasons;
+    if (!line.counts) return a_.stale.push_back(std::move(line));
+    f_.current_evidence = true;
+    (is_integration(event) ? a_.integration : a_.heuristic).push_back(std::move(line));
+    take_current(event);
+  }
+
+  // The baseline legs of any A/B against this champion say what the seam's share is.
+  void take_share_of_ab(const LedgerEvent& event) {
+    if (!is_integration(event) || !share_in(event, request_.preset, request_.seam)) return;
+    Identity now = now_;
+    now.kernel.clear();
+    now.flags.clear();
+    if (!is_current(event, now)) return;
+    use_share(event);
+    EvidenceLine line = line_of(event);
+    line.metric_name = "seam_share";
+    line.metric_value = share_in(event, request_.preset, request_.seam);
+    line.counts = true;
+    a_.trace.push_back(std::move(line));
+  }
+
+  void take_current(const LedgerEvent& event) {
+    const Status status = status_of(event);
+    if (event.event_type == "verify") {
+      f_.verified = status == Status::ok;
+      if (is_proof_against(status)) proof_ = fmt::format("verify says {} for this kernel", event.status);
+      failure_ = is_failure(status) ? fmt::format("verify ended {}", event.status) : "";
+    } else if (event.event_type == "bench") {
+      bench_rejection_ = is_proof_against(status) ? fmt::format("bench says {} for this kernel", event.status) : "";
+      const bool conclusive =
+          status == Status::improved || status == Status::regressed || status == Status::equivalent;
+      if (conclusive && event.metric_name == "time_ratio" && event.metric_value && *event.metric_value > 0)
+        a_.time_ratio = event.metric_value;
+    } else if (is_finished_ab(event)) {
+      f_.latest_ab = status;
+      if (status != Status::inconclusive) f_.conclusive_ab = status;
+      f_.latest_validated_run = status == Status::validated ? f_.latest_validated_run + 1 : 0;
+    }
+  }
+
+  void take_decision(const LedgerEvent& event) {
+    if (!event.identified()) {
+      set_aside(event);
+      return;
+    }
+    const bool names_this = !a_.candidate_hash.empty() && event.identity.kernel == a_.candidate_hash;
+    const bool promotion = event.event_type == "promotion" && status_of(event) == Status::promoted;
+    if (promotion) f_.tries = 0;
+    if (names_this) {
+      f_.promotion_recorded |= promotion;
+      if (event.event_type == "rejection") proof_ = "a recorded decision rejected this kernel";
+    }
+    EvidenceLine line = line_of(event);
+    line.counts = names_this;
+    if (!names_this) line.because = {"another kernel source"};
+    (names_this ? a_.integration : a_.stale).push_back(std::move(line));
+  }
+
+  void finish() {
+    f_.has_candidate = !a_.candidate_hash.empty();
+    f_.has_starter = request_.has_starter;
+    f_.has_seam = !request_.seam.empty();
+    f_.is_champion = f_.has_candidate && a_.candidate_hash == a_.champion_hash;
+    if (!proof_.empty()) f_.verified = false;
+    f_.rejection = !proof_.empty() ? proof_ : !failure_.empty() ? failure_ : bench_rejection_;
+    if (f_.seam_share) f_.gain_bound = *f_.seam_share * (a_.time_ratio ? 1 - *a_.time_ratio : 1);
+    f_.gain_threshold = std::max(kSmallestGain, a_.delta_eff.value_or(0));
+    a_.seam_share = f_.seam_share;
+    a_.gain_bound = f_.gain_bound;
+    a_.gain_threshold = f_.gain_threshold;
+    a_.tries = f_.tries;
+  }
+
+  const AssessRequest& request_;
+  Identity now_;
+  Assessment a_;
+  Facts f_;
+  std::string proof_, failure_, bench_rejection_;
+};
+
+std::string quoted(const std::string& word) {
+  const bool plain = !word.empty() && std::all_of(word.begin(), word.end(), [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 || std::string_view("/._-+:,@%").find(c) != std::string_view::npos;
+  });
+  if (plain) return word;
+  std::string result = "'";
+  for (const char c : word) result += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return result + "'";
+}
+
+NextStep next_step(const Assessment& a, const AssessRequest& request, PromotionAnswer answer) {
+  using A = PromotionAnswer;
+  const std::string folder = a.workspace.empty() ? "workspaces/" + a.target : a.workspace;
+  const auto verb = [&](std::string_view name, std::string_view rest = {}) {
+    return fmt::format("{} {} --workspace {}{}", request.command_prefix, name, quoted(folder), rest);
+  };
+  const std::string preset = " --preset " + quoted(a.preset);
+  const std::string init = fmt::format("{} init --target {} --workspace {}{}", request.command_prefix,
+                                       quoted(a.target), quoted(folder), preset);
+  const std::string targets = request.command_prefix + " list-targets --status";
+  switch (answer) {
+    case A::already_champion:
+      if (a.workspace.empty()) return {init, "nothing to promote: start a candidate from the champion"};
+      return {verb("verify", preset), "nothing to promote: after changing the kernel, verify it"};
+    case A::rejected: return {verb("verify", preset), "mend the kernel, then verify it again"};
+    case A::deprioritized: return {targets, "more work here cannot pay: choose another target"};
+    case A::ready_for_workspace_family: return {targets, "no starter here: choose a target that has one"};
+    case A::ready_for_workspace: return {init, "a workspace from the champion is the start of a candidate"};
+    case A::needs_verify: return {verb("verify", preset), "is the kernel right?"};
+    case A::needs_integration_adapter: return {targets, "the trainer cannot run this target's kernels"};
+    case A::ready_for_integration: return {verb("integration-ab", preset), "does the trainer get faster?"};
+    case A::stabilize_integration:
+      return {verb("integration-ab", preset + " --pairs 16"), "undecided: more pairs on a quieter machine"};
+    case A::needs_confirmation:
+      return {verb("integration-ab", preset), "a winner out of several tries is measured again, fresh"};
+    case A::ready_to_promote: return {verb("promote"), "shows the patch; --apply makes it the champion"};
+  }
+  return {};
+}
+
+std::vector<std::string> notes_of(const Assessment& a, const Facts& f) {
+  std::vector<std::string> notes = {"trace: not-built"};
+  if (f.has_seam && !f.seam_share)
+    notes.push_back("seam share unknown on this preset: calibrate --aa or an A/B measures it");
+  if (f.verified && !a.time_ratio && !f.latest_ab)
+    notes.push_back("no conclusive bench of this kernel: bench says cheaply whether it can matter");
+  if (!a.other_class.empty())
+    notes.push_back(fmt::format("{} events of other machine classes, not counted", a.other_class.size()));
+  if (!a.unidentified.empty())
+    notes.push_back(fmt::format("{} events without identity, which promote nothing", a.unidentified.size()));
+  return notes;
+}
+
+}  // namespace
+
+Assessment assess(std::span<const LedgerEvent> events, const AssessRequest& request) {
+  Gathering gathering(events, request);
+  Assessment assessment = std::move(gathering.assessment());
+  const Facts& facts = gathering.facts();
+  const PromotionState state = state_of(facts);
+  const PromotionAnswer answer = answer_of(facts, state);
+  assessment.state = to_string(state);
+  assessment.answer = to_string(answer);
+  assessment.blockers = blockers_of(facts);
+  assessment.next = next_step(assessment, request, answer);
+  assessment.notes = notes_of(assessment, facts);
+  return assessment;
+}
+
+std::vector<std::string> assessed_event_types() {
+  return {"verify", "bench", "integration-ab", "integration-suite", "calibration", "promotion", "rejection"};
+}
+
+}  // namespace kl

@@ -1,0 +1,326 @@
+#include <lab/flow/assess.hpp>
+
+#include <lab/flow/decision.hpp>
+#include <lab/flow/evidence.hpp>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+#include <sstream>
+
+namespace kl {
+namespace {
+
+using testing::Contains;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+const std::string kCandidate(64, 'a'), kOther(64, 'b'), kChampion(64, 'c'), kOldChampion(64, 'd');
+
+// Ledger lines as the verbs write them, one after the other.
+class Story {
+ public:
+  explicit Story(std::string kernel = kCandidate) : kernel_(std::move(kernel)) {}
+
+  Story& of(std::string kernel) {
+    kernel_ = std::move(kernel);
+    return *this;
+  }
+  Story& verify(const std::string& status = "ok") { return add("verify", status); }
+  Story& bench(const std::string& status, double ratio) {
+    add("bench", status);
+    last().metric_name = "time_ratio";
+    last().metric_value = ratio;
+    return *this;
+  }
+  Story& ab(const std::string& status, const std::string& against = "champion") {
+    add("integration-ab", status);
+    last().details["against"] = against;
+    return *this;
+  }
+  Story& calibration(double share, double delta_eff = 0.004) {
+    add("calibration", "ok");
+    last().target = "";
+    last().identity.kernel = "";
+    last().identity.baseline = "";
+    last().identity.seams = "all champions";
+    last().details = {{"seam_share", {{"rmsnorm", share}}}, {"delta_eff", delta_eff}};
+    return *this;
+  }
+  Story& promotion() { return add("promotion", "promoted"); }
+  LedgerEvent& last() { return events.back(); }
+
+  std::vector<LedgerEvent> events;
+
+ private:
+  Story& add(const std::string& type, const std::string& status) {
+    LedgerEvent event;
+    event.id = std::to_string(events.size() + 1);
+    event.engine = "cpu";
+    event.target = "rmsnorm";
+    event.preset = "smoke";
+    event.workspace = "w";
+    event.event_type = type;
+    event.status = status;
+    event.identity = {kernel_, "flags", "harness", "plan", kChampion, "other seams", "trainer", "class"};
+    events.push_back(std::move(event));
+    return *this;
+  }
+  std::string kernel_;
+};
+
+AssessRequest request() {
+  AssessRequest r;
+  r.target = "rmsnorm";
+  r.engine = "cpu";
+  r.preset = "smoke";
+  r.seam = "rmsnorm";
+  r.champion_hash = kChampion;
+  r.champion_set = "all champions";
+  r.candidate_hash = kCandidate;
+  r.workspace = "w";
+  r.now = {"", "flags", "harness", "plan", "", "other seams", "trainer", "class"};
+  return r;
+}
+
+struct Row {
+  const char* name;
+  Story story;
+  std::string state;
+  std::string answer;
+  AssessRequest ask = request();
+};
+
+AssessRequest without_candidate() {
+  auto r = request();
+  r.candidate_hash = r.workspace = "";
+  return r;
+}
+AssessRequest with_champion(const std::string& hash) {
+  auto r = request();
+  r.champion_hash = hash;
+  return r;
+}
+AssessRequest without_seam() {
+  auto r = request();
+  r.seam = "";
+  return r;
+}
+AssessRequest without_starter() {
+  auto r = without_candidate();
+  r.has_starter = false;
+  return r;
+}
+
+std::vector<Row> table() {
+  return {
+      {"nothing is known", Story(), "no-evidence", "ready-for-workspace", without_candidate()},
+      {"a target without starter", Story(), "no-evidence", "ready-for-workspace-family", without_starter()},
+      {"a fresh workspace", Story(), "no-evidence", "needs-verify"},
+      {"a share alone", Story().calibration(0.1), "trace-backed", "needs-verify"},
+      {"a share and no workspace", Story().calibration(0.1), "trace-backed", "ready-for-workspace", without_candidate()},
+      {"a share too small", Story().calibration(0.004), "trace-deprioritized", "deprioritized"},
+      {"verified without a share", Story().verify(), "verified-only", "ready-for-integration"},
+      {"verified with a share", Story().calibration(0.1).verify(), "ready-for-integration-test", "ready-for-integration"},
+      {"no seam in the trainer", Story().verify(), "verified-only", "needs-integration-adapter", without_seam()},
+      {"the last recorded candidate", Story().verify(), "verified-only", "ready-for-integration", without_candidate()},
+      {"a bench that cannot matter", Story().calibration(0.05).verify().bench("improved", 0.95),
+       "trace-deprioritized", "deprioritized"},
+      {"a bench that can", Story().calibration(0.05).verify().bench("improved", 0.85),
+       "ready-for-integration-test", "ready-for-integration"},
+      {"a gain under the noise", Story().calibration(0.1, 0.03).verify().bench("improved", 0.8),
+       "trace-deprioritized", "deprioritized"},
+      {"a bench that regressed", Story().calibration(0.5).verify().bench("regressed", 1.1),
+       "trace-deprioritized", "deprioritized"},
+      {"an undecided bench", Story().calibration(0.5).verify().bench("inconclusive", 1.1),
+       "ready-for-integration-test", "ready-for-integration"},
+      {"a mismatch", Story().calibration(0.1).verify("mismatch"), "trace-backed", "rejected"},
+      {"a mismatch is not undone by a luckier seed", Story().verify("mismatch").verify("ok"), "no-evidence", "rejected"},
+      {"a build failure", Story().verify("build-failed"), "no-evidence", "rejected"},
+      {"a failure that went away", Story().verify("timed-out").verify("ok"), "verified-only", "ready-for-integration"},
+      {"a bench that rejected", Story().verify().bench("rejected", 0.5), "verified-only", "rejected"},
+      {"evidence of another kernel only", Story(kOther).verify().ab("validated"), "stale", "needs-verify"},
+      {"validated at the first try", Story().calibration(0.2).verify().ab("validated"), "integration-validated", "ready-to-promote"},
+      {"validated, never verified", Story().ab("validated"), "integration-validated", "needs-verify"},
+      {"regressed", Story().verify().ab("regressed"), "integration-regressed", "deprioritized"},
+      {"equivalent", Story().verify().ab("equivalent"), "integration-equivalent", "deprioritized"},
+      {"mixed", Story().verify().ab("mixed"), "integration-mixed", "stabilize-integration"},
+      {"inconclusive", Story().verify().ab("inconclusive"), "integration-tested", "stabilize-integration"},
+      {"an A/B that broke off", Story().verify().ab("error"), "verified-only", "ready-for-integration"},
+      {"an A/B against the reference moves nothing", Story().verify().ab("validated", "reference"),
+       "verified-only", "ready-for-integration"},
+      {"a winner after a try that was undecided", Story().verify().ab("inconclusive").ab("validated"),
+       "integration-validated", "needs-confirmation"},
+      {"a winner after another candidate's try", Story(kOther).verify().ab("equivalent").of(kCandidate).verify().ab("validated"),
+       "integration-validated", "needs-confirmation"},
+      {"a winner confirmed", Story().verify().ab("inconclusive").ab("validated").ab("validated"),
+       "integration-validated", "ready-to-promote"},
+      {"a confirmation that failed", Story().verify().ab("validated").ab("inconclusive"),
+       "integration-validated", "needs-confirmation"},
+      {"a promotion starts the count of tries again",
+       Story(kOther).ab("inconclusive").ab("validated").promotion().of(kCandidate).verify().ab("validated"),
+       "integration-validated", "ready-to-promote"},
+      {"promoted", Story().verify().ab("validated").promotion(), "promoted", "already-champion", with_champion(kCandidate)},
+      {"the champion unchanged", Story(), "no-evidence", "already-champion", with_champion(kCandidate)},
+      {"conclusive before deprioritized", Story().calibration(0.001).verify().ab("validated"),
+       "integration-validated", "ready-to-promote"},
+  };
+}
+
+TEST(Assess, EveryRowOfTheTableHasItsStateAndAnswer) {
+  for (const auto& row : table()) {
+    const auto a = assess(row.story.events, row.ask);
+    EXPECT_EQ(a.state, row.state) << row.name;
+    EXPECT_EQ(a.answer, row.answer) << row.name;
+    EXPECT_EQ(a.blockers.empty(), row.answer == "ready-to-promote") << row.name;
+    EXPECT_THAT(a.notes, Contains("trace: not-built")) << row.name;
+  }
+}
+
+TEST(Assess, TheTableCoversEveryStateAndEveryAnswer) {
+  std::set<std::string> states, answers;
+  for (const auto& row : table()) {
+    states.insert(row.state);
+    answers.insert(row.answer);
+  }
+  EXPECT_EQ(states, std::set<std::string>(promotion_state_names().begin(), promotion_state_names().end()));
+  EXPECT_EQ(answers, std::set<std::string>(promotion_answer_names().begin(), promotion_answer_names().end()));
+}
+
+TEST(Assess, NoNextCommandNamesAVerbThatDoesNotExist) {
+  const std::set<std::string> verbs = {"list-targets", "init",    "bench",     "verify", "integration-ab",
+                                       "promotion-check", "evidence", "promote", "history", "diff",
+                                       "restore",      "calibrate", "doctor",  "ledger", "tour"};
+  for (const auto& row : table()) {
+    const auto a = assess(row.story.events, row.ask);
+    std::istringstream words(a.next.command);
+    std::string program, verb;
+    words >> program >> verb;
+    EXPECT_EQ(program, "kernel-lab") << row.name;
+    EXPECT_TRUE(verbs.contains(verb)) << row.name << ": " << a.next.command;
+    EXPECT_FALSE(a.next.why.empty()) << row.name;
+  }
+}
+
+// Each field of an A/B's or a verify's identity: changing it makes the evidence stale, with a reason.
+TEST(Assess, EvidenceGoesStaleWhenAnythingItDependsOnChanges) {
+  struct Change {
+    const char* name;
+    std::string Identity::*field;
+    bool verify_stale, ab_stale;
+  };
+  const std::vector<Change> changes = {{"flags", &Identity::flags, true, true},
+                                       {"harness", &Identity::harness, true, false},
+                                       {"case plan", &Identity::case_plan, true, false},
+                                       {"seams", &Identity::seams, false, true},
+                                       {"trainer", &Identity::trainer, false, true}};
+  const auto story = Story().verify().ab("validated");
+  for (const auto& change : changes) {
+    auto ask = request();
+    ask.now.*change.field = "changed";
+    const auto a = assess(story.events, ask);
+    EXPECT_EQ(a.answer == "needs-verify", change.verify_stale) << change.name;
+    EXPECT_EQ(a.integration.empty(), change.ab_stale) << change.name;
+    EXPECT_EQ(a.stale.size(), static_cast<size_t>(change.verify_stale + change.ab_stale)) << change.name;
+    for (const auto& line : a.stale) EXPECT_FALSE(line.because.empty()) << change.name;
+  }
+  const auto other_champion = assess(story.events, with_champion(kOldChampion));
+  EXPECT_EQ(other_champion.state, "stale");
+  EXPECT_THAT(other_champion.stale.at(0).because, Contains("champion changed"));
+}
+
+TEST(Assess, AFieldThatOnlyTheEventLacksIsAReason) {
+  auto story = Story().verify();
+  story.last().identity.harness = "";
+  const auto a = assess(story.events, request());
+  EXPECT_EQ(a.answer, "needs-verify");
+  EXPECT_THAT(a.stale.at(0).because, Contains("harness not recorded"));
+}
+
+TEST(Assess, EvidenceOfAnotherMachineClassIsShownAndNeverMixed) {
+  auto story = Story().verify().ab("validated");
+  for (auto& event : story.events) event.identity.fingerprint_class = "elsewhere";
+  const auto a = assess(story.events, request());
+  EXPECT_EQ(a.state, "no-evidence");
+  EXPECT_EQ(a.other_class.size(), 2u);
+  EXPECT_EQ(a.tries, 0);
+}
+
+TEST(Assess, VersionOneEvidencePromotesNothing) {
+  auto story = Story().verify().ab("validated").promotion();
+  for (auto& event : story.events) {
+    event.ledger_schema_version = 1;
+    event.id = "";
+  }
+  const auto a = assess(story.events, with_champion(kCandidate));
+  EXPECT_EQ(a.state, "no-evidence");
+  EXPECT_EQ(a.unidentified.size(), 3u);
+  EXPECT_EQ(assess(story.events, without_candidate()).candidate_hash, "");
+}
+
+TEST(Assess, OtherTargetsEnginesAndPresetsDoNotCount) {
+  auto story = Story().verify().verify().verify();
+  story.events[0].target = "loss_prelude";
+  story.events[1].engine = "cuda";
+  story.events[2].preset = "cpu-balanced";
+  const auto a = assess(story.events, request());
+  EXPECT_EQ(a.state, "no-evidence");
+  EXPECT_THAT(a.heuristic, IsEmpty());
+}
+
+TEST(Assess, TheShareComesFromTheNewestCurrentSource) {
+  auto story = Story().calibration(0.10).verify().ab("inconclusive");
+  story.last().details["seam_share"] = {{"rmsnorm", 0.12}};
+  EXPECT_EQ(assess(story.events, request()).seam_share, 0.12);
+  story.calibration(0.30);
+  story.last().identity.seams = "other champions";
+  const auto a = assess(story.events, request());
+  EXPECT_EQ(a.seam_share, 0.12);
+  EXPECT_EQ(a.trace.size(), 2u);
+  EXPECT_THAT(a.stale.at(0).because, Contains("kernel of another seam changed"));
+}
+
+TEST(Assess, ACalibrationOfSeveralPresetsIsReadByPreset) {
+  auto story = Story().calibration(0.1);
+  story.last().preset = "";
+  story.last().details = {{"record",
+                           {{"seam_share", {{"smoke", {{"rmsnorm", 0.07}}}, {"big", {{"rmsnorm", 0.5}}}}},
+                            {"aa", {{"smoke", {{"delta_eff", 0.02}}}}}}}};
+  const auto a = assess(story.events, request());
+  EXPECT_EQ(a.seam_share, 0.07);
+  EXPECT_EQ(a.delta_eff, 0.02);
+  EXPECT_EQ(a.gain_threshold, 0.02);
+}
+
+TEST(Assess, GainBoundIsShareTimesGainOfTheBench) {
+  const auto a = assess(Story().calibration(0.08).verify().bench("improved", 0.75).events, request());
+  ASSERT_TRUE(a.gain_bound.has_value());
+  EXPECT_NEAR(*a.gain_bound, 0.02, 1e-15);
+  EXPECT_EQ(a.gain_threshold, 0.005);
+}
+
+TEST(Assess, CommandsCarryTheGlobalFlagsAndQuoteFolders) {
+  auto ask = request();
+  ask.workspace = "my work/it's";
+  ask.command_prefix = "kernel-lab --engine cpu";
+  const auto a = assess(Story().verify().events, ask);
+  EXPECT_EQ(a.next.command,
+            "kernel-lab --engine cpu integration-ab --workspace 'my work/it'\\''s' --preset smoke");
+}
+
+TEST(Assess, BlockersSayEverythingThatIsMissing) {
+  const auto a = assess({}, request());
+  EXPECT_EQ(a.blockers.size(), 2u);
+  EXPECT_THAT(a.blockers, Contains(HasSubstr("verify")));
+  EXPECT_THAT(a.blockers, Contains(HasSubstr("A/B")));
+}
+
+TEST(Evidence, EveryEventTypeOfTheLedgerHasItsRowOfIdentityFields) {
+  for (const auto& type : ledger_event_types()) EXPECT_FALSE(identity_fields(type).empty()) << type;
+  EXPECT_EQ(identity_table().size(), ledger_event_types().size());
+}
+
+}  // namespace
+}  // namespace kl
