@@ -1,0 +1,217 @@
+// kernel-lab-train: the reference trainer as a program. Flags here, everything else in trainer/.
+#include <lab/core/near.hpp>
+#include <trainer/run.hpp>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include <csignal>
+#include <cstdio>
+#include <unistd.h>
+
+namespace {
+
+using namespace kl;
+using namespace kl::trainer;
+
+struct Flags {
+  std::string plan;
+  std::string preset = "cpu-balanced";
+  std::vector<std::string> settings;
+  double seconds = 0;
+  int64_t steps = 0;
+  std::string events;
+  std::string save;
+  bool skip_eval = false;
+  bool json = false;
+};
+
+int fail(const Error& error) {
+  fmt::print(stderr, "kernel-lab-train: {}\n", error.what);
+  if (!error.remedy.empty()) fmt::print(stderr, "  {}\n", error.remedy);
+  return static_cast<int>(exit_code_of(error.status));
+}
+
+int answer(const Json& json) {
+  fmt::print("{}\n", dump_line(json));
+  return std::fflush(stdout) == 0 ? 0 : fail(make_error(Status::error, "cannot write the answer"));
+}
+
+Result<Config> chosen(const Flags& flags) {
+  KL_TRY(Config config, Presets::find(flags.preset));
+  for (const auto& setting : flags.settings) KL_CHECK(apply_setting(config, setting));
+  KL_CHECK(validate(config));
+  return config;
+}
+
+Progress progress_to(bool terminal) {
+  if (!terminal) return {};
+  return [](const ProgressStep& step) { fmt::print(stderr, "data: {} ...\n", step.message); };
+}
+
+// One line that rewrites itself: step, loss, speed, time left.
+void show_step(const StepResult& step, double progress, int64_t tokens, double elapsed_seconds) {
+  const double left = progress > 0 ? elapsed_seconds * (1 - progress) / progress : 0;
+  fmt::print(stderr, "\rstep {}  loss {:.4f}  {:.0f} tokens/s  {:.0f} s left   ", step.index, step.loss,
+             static_cast<double>(tokens) / (static_cast<double>(step.ns) * 1e-9), left);
+}
+
+void print_summary(const Config& config, const RunSummary& summary) {
+  fmt::print("preset {}: {} steps, {} tokens, loss {:.4f}\n", config.name, summary.steps, summary.tokens,
+             summary.last_loss);
+  if (summary.steps > 0)
+    fmt::print("{:.1f} ms a step, {:.0f} tokens/s, peak memory {:.0f} MB\n",
+               static_cast<double>(summary.step_ns) * 1e-6 / static_cast<double>(summary.steps),
+               static_cast<double>(summary.tokens) / (static_cast<double>(summary.step_ns) * 1e-9),
+               static_cast<double>(summary.peak_bytes) * 1e-6);
+  if (!summary.evaluation) return;
+  fmt::print("held out: {:.4f} bits per byte ({:+.1f} % against {:.4f} of its token unigrams), {} tokens\n",
+             summary.evaluation->val_bpb, 100 * (summary.evaluation->val_bpb / summary.unigram_bpb - 1),
+             summary.unigram_bpb, summary.evaluation->tokens);
+}
+
+Outcome train(const Flags& flags) {
+  KL_TRY(const Config config, chosen(flags));
+  const bool terminal = isatty(STDERR_FILENO) == 1;
+  KL_TRY(EventStream events,
+         flags.events.empty() ? Result<EventStream>(EventStream()) : EventStream::append_to(flags.events));
+  KL_TRY(Engine * engine, find_engine("cpu"));
+  KL_TRY(const SeamFiles libraries, champion_files(config, *engine));
+  KL_TRY(Dataset dataset, open_dataset(config, progress_to(terminal)));
+  KL_TRY(const auto session, Session::open(config, std::move(dataset), libraries));
+  RunOptions options;
+  options.seconds = flags.seconds;
+  options.steps = flags.steps > 0 ? flags.steps : config.steps;
+  options.skip_eval = flags.skip_eval;
+  options.save = flags.save;
+  double elapsed = 0;
+  if (terminal)
+    options.on_step = [&](const StepResult& step, double progress) {
+      elapsed += static_cast<double>(step.ns) * 1e-9;
+      show_step(step, progress, config.tokens_per_step(), elapsed);
+    };
+  const auto summary = run_training(*session, options, events);
+  if (terminal) fmt::print(stderr, "\r\033[K");
+  if (!summary.ok()) return summary.error();
+  print_summary(config, *summary);
+  return {};
+}
+
+int list_presets() {
+  const auto presets = Presets::all();
+  if (!presets.ok()) return fail(presets.error());
+  Json list = Json::array();
+  for (const Config& preset : *presets)
+    list.push_back({{"name", preset.name},
+                    {"family", preset.family},
+                    {"strength", preset.strength},
+                    {"description", preset.description},
+                    {"parameters", preset.parameter_count()},
+                    {"tokens_per_step", preset.tokens_per_step()}});
+  return answer({{"protocol", 1}, {"presets", list}});
+}
+
+int list_seams(const Flags& flags) {
+  const auto config = chosen(flags);
+  if (!config.ok()) return fail(config.error());
+  Json list = Json::array();
+  for (const auto& seam : describe_seams(*config)) list.push_back(to_json(seam));
+  return answer({{"protocol", 1}, {"preset", config->name}, {"seams", list}});
+}
+
+int prepare_data(const Flags& flags) {
+  const auto config = chosen(flags);
+  if (!config.ok()) return fail(config.error());
+  const auto dataset = open_dataset(*config, progress_to(isatty(STDERR_FILENO) == 1));
+  if (!dataset.ok()) return fail(dataset.error());
+  const DatasetFacts& facts = dataset->facts;
+  if (flags.json) {
+    Json json = to_json(facts);
+    json.erase("piece_bytes");
+    json["folder"] = dataset->folder.string();
+    return answer(json);
+  }
+  fmt::print("{}: {} documents, {} bytes (files {})\n", facts.corpus, facts.documents, facts.bytes,
+             facts.corpus_hash.substr(0, 12));
+  fmt::print("{} tokens to train on, {} held out in {} documents\n", facts.train_tokens,
+             facts.held_out_tokens, facts.held_out_documents);
+  fmt::print("held-out token unigrams: {:.4f} bits per byte\n{}\n", facts.unigram_bpb,
+             dataset->folder.string());
+  return 0;
+}
+
+void add_preset_flags(CLI::App& app, Flags& flags) {
+  app.add_option("--preset", flags.preset, "operating point: see `kernel-lab-train presets`")
+      ->capture_default_str();
+  app.add_option("--set", flags.settings, "override a preset field, key=value; repeatable")
+      ->take_all();
+}
+
+void add_run_flags(CLI::App& app, Flags& flags) {
+  add_preset_flags(app, flags);
+  app.add_option("--time", flags.seconds, "train for so many seconds")->check(CLI::PositiveNumber);
+  app.add_option("--steps", flags.steps, "train for so many steps")->check(CLI::PositiveNumber);
+  app.add_option("--events", flags.events, "append the event stream, JSON lines, to this file");
+  app.add_option("--save", flags.save, "write the weights (safetensors) before evaluation");
+  app.add_flag("--skip-eval", flags.skip_eval, "no evaluation at the end");
+}
+
+// Every word the program knows, for near matches of one that it does not.
+std::vector<std::string> vocabulary(const CLI::App& app) {
+  std::vector<std::string> words;
+  const auto add_options = [&words](const CLI::App& a) {
+    for (const auto* option : a.get_options()) words.push_back(option->get_name());
+  };
+  add_options(app);
+  for (const auto* sub : app.get_subcommands([](const CLI::App*) { return true; })) {
+    words.push_back(sub->get_name());
+    add_options(*sub);
+  }
+  return words;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::signal(SIGPIPE, SIG_IGN);  // a closed reader is an error of write(), with a message
+  Flags flags;
+  CLI::App app("kernel-lab-train: pretrains a small GPT on real text; every operation is a seam that a\n"
+               "kernel library can take over.");
+  app.footer("Examples:\n"
+             "  kernel-lab-train --preset smoke                  a minute of training, then an evaluation\n"
+             "  kernel-lab-train --preset cpu-balanced --time 300 --events run.jsonl\n"
+             "  kernel-lab-train train --set corpus=/data/books --set rows=8\n"
+             "  kernel-lab-train data --preset cpu-balanced      vocabulary and shards, ahead of time\n"
+             "  kernel-lab-train seams --preset smoke            seams and shapes, as JSON\n"
+             "  kernel-lab-train --plan plan.json                what `kernel-lab integration-ab` runs");
+  app.set_version_flag("--version", KL_VERSION);
+  app.require_subcommand(0, 1);
+  app.add_option("--plan", flags.plan, "carry out a plan of the trainer protocol");
+  add_run_flags(app, flags);
+  auto* train_command = app.add_subcommand("train", "train (the default)");
+  add_run_flags(*train_command, flags);
+  auto* presets_command = app.add_subcommand("presets", "every preset, as JSON");
+  auto* seams_command = app.add_subcommand("seams", "the seams of a preset and their shapes, as JSON");
+  add_preset_flags(*seams_command, flags);
+  auto* data_command = app.add_subcommand("data", "prepare the vocabulary and shards of a preset");
+  add_preset_flags(*data_command, flags);
+  data_command->add_flag("--json", flags.json, "one JSON object");
+  auto* version_command = app.add_subcommand("version", "the version");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& success) {
+    return app.exit(success);
+  } catch (const CLI::ParseError& error) {
+    std::string remedy = "see kernel-lab-train --help";
+    const std::string what = error.what();
+    if (error.get_name() == "ExtrasError")
+      remedy = suggestion(what.substr(what.rfind(' ') + 1), vocabulary(app));
+    return fail(make_error(Status::usage, what, remedy));
+  }
+  if (*version_command) return answer(KL_VERSION);
+  if (*presets_command) return list_presets();
+  if (*seams_command) return list_seams(flags);
+  if (*data_command) return prepare_data(flags);
+  const Outcome outcome = flags.plan.empty() ? train(flags) : run_plan(flags.plan);
+  return outcome.ok() ? 0 : fail(outcome.error());
+}

@@ -1,0 +1,193 @@
+#include <trainer/run.hpp>
+
+#include <lab/core/clock.hpp>
+#include <lab/core/files.hpp>
+#include <lab/core/installation.hpp>
+#include <lab/engine/fingerprint_class.hpp>
+#include <trainer/blas.hpp>
+#include <trainer/safetensors.hpp>
+
+#include <algorithm>
+#include <cmath>
+
+namespace kl::trainer {
+namespace {
+
+Json fingerprint() {
+  const auto engine = find_engine("cpu");
+  FingerprintClass fingerprint = engine.ok() ? fingerprint_class(**engine) : FingerprintClass{};
+  fingerprint.libraries = blas_version();
+  return to_json(fingerprint);
+}
+
+Json by_seam(const std::map<std::string, SeamCounts>& counts, bool with_time) {
+  Json json = Json::object();
+  for (const auto& [seam, c] : counts) {
+    if (with_time)
+      json[seam] = {{"calls_forward", c.forward}, {"calls_backward", c.backward}, {"ns", c.ns}};
+    else
+      json[seam] = {{"forward", c.forward}, {"backward", c.backward}};
+  }
+  return json;
+}
+
+Outcome write_start(Session& session, const EventStream& events) {
+  Json libraries = Json::object();
+  for (const auto& [seam, file] : session.seams().files()) libraries[seam] = to_json(file);
+  DatasetFacts facts = session.dataset().facts;
+  facts.piece_bytes.clear();
+  return events.write("start", {{"config", to_json(session.config())},
+                                {"fingerprint", fingerprint()},
+                                {"libraries", libraries},
+                                {"parameters", session.layout().size()},
+                                {"tokens_per_step", session.config().tokens_per_step()},
+                                {"flops_per_token", session.config().flops_per_token()},
+                                {"threads", session.threads()},
+                                {"data", to_json(facts)}});
+}
+
+Json number_or_null(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
+
+Outcome write_step(const Session& session, const StepResult& step, bool warmup, const EventStream& events) {
+  return events.write("step", {{"index", step.index},
+                               {"warmup", warmup},
+                               {"ns", step.ns},
+                               {"device_ns", step.ns},
+                               {"tokens", session.config().tokens_per_step()},
+                               {"loss", number_or_null(step.loss)},
+                               {"grad_norm", number_or_null(step.grad_norm)},
+                               {"seams", by_seam(step.seams, true)}});
+}
+
+Outcome keep_snapshot(Session& session, const std::optional<Snapshots>& wanted, int64_t step) {
+  if (!wanted || std::find(wanted->steps.begin(), wanted->steps.end(), step) == wanted->steps.end())
+    return {};
+  KL_CHECK(make_directories(wanted->folder));
+  return write_safetensors(fs::path(wanted->folder) / ("step-" + std::to_string(step) + ".safetensors"),
+                           session.layout(), session.weights());
+}
+
+Result<RunSummary> train(Session& session, const RunOptions& options, const EventStream& events) {
+  KL_CHECK(write_start(session, events));
+  RunSummary summary;
+  summary.unigram_bpb = session.dataset().facts.unigram_bpb;
+  const int64_t total = options.warmup_steps + options.steps;
+  const int64_t start = monotonic_ns();
+  for (int64_t i = 0; options.seconds > 0 || i < total; ++i) {
+    const double progress =
+        options.seconds > 0 ? static_cast<double>(monotonic_ns() - start) * 1e-9 / options.seconds
+                            : static_cast<double>(i) / static_cast<double>(total);
+    if (progress >= 1) break;
+    KL_CHECK(keep_snapshot(session, options.snapshots, i));
+    KL_TRY(const StepResult step, session.step(schedule(progress, session.config().decay_fraction)));
+    const bool warmup = i < options.warmup_steps;
+    KL_CHECK(write_step(session, step, warmup, events));
+    if (options.on_step) options.on_step(step, progress);
+    ++summary.steps;
+    summary.last_loss = step.loss;
+    if (warmup) continue;
+    summary.tokens += session.config().tokens_per_step();
+    summary.step_ns += step.ns;
+  }
+  if (!options.save.empty())
+    KL_CHECK(write_safetensors(options.save, session.layout(), session.weights()));
+  if (!options.skip_eval) {
+    KL_TRY(const Evaluation evaluation, session.evaluate());
+    KL_CHECK(events.write("eval", {{"step", summary.steps},
+                                   {"val_bpb", number_or_null(evaluation.val_bpb)},
+                                   {"val_loss", number_or_null(evaluation.val_loss)},
+                                   {"bytes", evaluation.bytes},
+                                   {"tokens", evaluation.tokens},
+                                   {"unigram_bpb", summary.unigram_bpb}}));
+    summary.evaluation = evaluation;
+  }
+  summary.peak_bytes = peak_memory_bytes();
+  KL_CHECK(events.write("memory", {{"peak_bytes", summary.peak_bytes}}));
+  KL_CHECK(events.write("finish", {{"steps", summary.steps},
+                                   {"seam_calls", by_seam(session.step_calls(), false)},
+                                   {"evaluation_calls", by_seam(session.evaluation_calls(), false)}}));
+  return summary;
+}
+
+// The error that stopped a run is its last event; an error of the stream itself wins nothing.
+Error write_error(const Error& error, const EventStream& events) {
+  const Outcome ignored = events.write("error", {{"what", error.what}, {"remedy", error.remedy}});
+  static_cast<void>(ignored);
+  return error;
+}
+
+Outcome write_gradients(const fs::path& path, std::span<const float> gradients) {
+  return write_file_atomic(path, {reinterpret_cast<const char*>(gradients.data()), gradients.size_bytes()});
+}
+
+Outcome replay_all(Session& session, const Replay& replay, const EventStream& events) {
+  KL_CHECK(write_start(session, events));
+  KL_CHECK(make_directories(replay.gradients));
+  for (size_t k = 0; k < replay.weights.size(); ++k) {
+    KL_CHECK(read_safetensors(replay.weights[k], session.layout(), session.weights()));
+    session.restart_tokens();
+    int64_t at = 0;
+    for (const int64_t batch : replay.batches) {
+      if (batch < 0)
+        return make_error(Status::usage, "batch " + std::to_string(batch) + " is negative",
+                          "0 is the first step's");
+      if (batch < at) {
+        session.restart_tokens();
+        at = 0;
+      }
+      for (; at < batch; ++at) session.skip_batch();
+      KL_TRY(const StepResult result, session.differentiate());
+      ++at;
+      const fs::path file = fs::path(replay.gradients) /
+                            (std::to_string(k) + "-" + std::to_string(batch) + ".f32");
+      KL_CHECK(write_gradients(file, session.gradients()));
+      KL_CHECK(events.write("replay", {{"weights", replay.weights[k]},
+                                       {"batch", batch},
+                                       {"loss", number_or_null(result.loss)},
+                                       {"grad_norm", number_or_null(result.grad_norm)},
+                                       {"gradient", file.string()}}));
+    }
+  }
+  KL_CHECK(events.write("memory", {{"peak_bytes", peak_memory_bytes()}}));
+  return events.write("finish", {{"steps", 0}, {"seam_calls", by_seam(session.step_calls(), false)}});
+}
+
+Outcome carry_out(const Plan& plan, const EventStream& events) {
+  KL_TRY(const Config config, config_of(plan));
+  KL_TRY(Dataset dataset, open_dataset(config, {}));
+  KL_TRY(const auto session, Session::open(config, std::move(dataset), plan.libraries));
+  if (plan.perturb) KL_CHECK(session->seams().perturb(plan.perturb->seam, plan.perturb->seed));
+  if (plan.mode == "replay") return replay_all(*session, *plan.replay, events);
+  RunOptions options;
+  options.warmup_steps = plan.warmup_steps;
+  options.steps = plan.steps;
+  options.skip_eval = plan.skip_eval;
+  options.snapshots = plan.snapshots;
+  KL_TRY(const RunSummary unused, train(*session, options, events));
+  static_cast<void>(unused);
+  return {};
+}
+
+}  // namespace
+
+Result<RunSummary> run_training(Session& session, const RunOptions& options, const EventStream& events) {
+  auto summary = train(session, options, events);
+  if (!summary.ok()) return write_error(summary.error(), events);
+  return summary;
+}
+
+Outcome run_replay(Session& session, const Replay& replay, const EventStream& events) {
+  const Outcome outcome = replay_all(session, replay, events);
+  if (!outcome.ok()) return write_error(outcome.error(), events);
+  return {};
+}
+
+Outcome run_plan(const fs::path& file) {
+  KL_TRY(const Plan plan, read_plan(file));
+  KL_TRY(const EventStream events, EventStream::append_to(plan.events));
+  if (const Outcome outcome = carry_out(plan, events); !outcome.ok())
+    return write_error(outcome.error(), events);
+  return {};
+}
+
+}  // namespace kl::trainer
