@@ -82,6 +82,10 @@ Result<RunSummary> train(Session& session, const RunOptions& options, const Even
     KL_TRY(const StepResult step, session.step(schedule(progress, session.config().decay_fraction)));
     const bool warmup = i < options.warmup_steps;
     KL_CHECK(write_step(session, step, warmup, events));
+    if (step.runaway)
+      return make_error(Status::execution_failed,
+                        "the loss is " + std::to_string(step.loss) + " at step " + std::to_string(step.index),
+                        "lower the learning rates, or verify the kernels of the seams");
     if (options.on_step) options.on_step(step, progress);
     ++summary.steps;
     summary.last_loss = step.loss;

@@ -86,11 +86,10 @@ Result<StepResult> Session::step(double rate_factor) {
   StepResult result;
   result.index = index_;
   result.loss = accumulate_gradients();
-  if (!std::isfinite(result.loss) || result.loss > kRunawayLoss)
-    return make_error(Status::execution_failed,
-                      "the loss is " + std::to_string(result.loss) + " at step " + std::to_string(index_),
-                      "lower the learning rates, or verify the kernels of the seams");
-  result.grad_norm = optimiser_.step(weights_.data(), gradients_.data(), rate_factor);
+  result.runaway = !std::isfinite(result.loss) || result.loss > kRunawayLoss;
+  result.grad_norm = result.runaway
+                         ? std::nan("")
+                         : optimiser_.step(weights_.data(), gradients_.data(), rate_factor);
   result.ns = monotonic_ns() - start;
   ++index_;
   result.seams = difference(seams_->counts(), before);

@@ -13,6 +13,7 @@ struct StepResult {
   int64_t ns = 0;       // host clock; the CPU is the device
   double loss = 0;      // mean nats per token over all micro-batches
   double grad_norm = 0;
+  bool runaway = false;  // the loss is not finite or above 100: the weights were not updated
   std::map<std::string, SeamCounts> seams;
 };
 
@@ -28,7 +29,7 @@ class Session {
   static Result<std::unique_ptr<Session>> open(const Config& config, Dataset dataset,
                                                const SeamFiles& files);
 
-  // One optimiser step; stops before the update when the loss is not finite or above 100.
+  // One optimiser step; stops before the update when the loss runs away.
   Result<StepResult> step(double rate_factor);
   // Loss and gradient of the next step's tokens, without an update; gradients() holds it after.
   Result<StepResult> differentiate();
