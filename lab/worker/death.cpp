@@ -118,13 +118,17 @@ Fault fault_of_death(const StatusPage& page, int wait_status, const SharedBuffer
                      uint64_t arena) {
   const auto phase = to_string(static_cast<Phase>(page.phase.load()));
   if (page.signal == SIGSYS) return denied_call(page, arena);
-  if (page.signal == SIGSEGV || page.signal == SIGBUS) {
+  const bool raised = page.code <= 0;  // by a process, so that no address comes with it
+  if (!raised && (page.signal == SIGSEGV || page.signal == SIGBUS)) {
     if (const auto touched = buffers.touched(page.address)) return touched_buffer(page, buffers, *touched);
     if (is_near_stack(page))
       return {Status::execution_failed, "stack-overflow",
               fmt::format("{} at {:#x} beside the stack pointer {:#x} during {}", signal_name(page.signal),
                           page.address, page.stack_pointer, phase)};
   }
+  if (page.signal != 0 && raised)
+    return {Status::execution_failed, "crash",
+            fmt::format("{} raised by itself during {}", signal_name(page.signal), phase)};
   if (page.signal != 0)
     return {Status::execution_failed, "crash",
             fmt::format("{} at address {:#x} during {}", signal_name(page.signal), page.address, phase)};

@@ -64,7 +64,10 @@ class HostedWorker final : public Worker {
   OrFault<CallTiming> run(CallId call) override;
   OrFault<CallTiming> run_timed(CallId call, bool cold) override;
   OrFault<Footprint> footprint() override;
-  std::string printed() const override { return process_->printed(); }
+  std::string printed() const override {
+    process_->drain();  // what was printed just before an answer may still lie in the pipe
+    return process_->printed();
+  }
 
  private:
   struct Reply {
@@ -79,13 +82,14 @@ class HostedWorker final : public Worker {
   Fault end(Fault fault);
   Fault broken(std::string_view step, const Reply& reply);
 
+  std::optional<Fault> check_alive();
   std::optional<Fault> check_host_state();
   std::optional<Fault> check_process();
   ProcessView view() const {
     return view_process(process_->pid(), arena_, arena_ + kArenaBytes);
   }
   Result<WireCall> on_wire(const CallBinding& call, bool bound) const;
-  OrFault<CallTiming> run_once(CallId call);
+  OrFault<CallTiming> run_once(CallId call, bool timed);
 
   WorkerLimits limits_;
   int threads_;
@@ -284,7 +288,7 @@ OrFault<CallId> HostedWorker::prepare(ArmId arm, const CallBinding& call) {
   return id;
 }
 
-OrFault<CallTiming> HostedWorker::run_once(CallId call) {
+OrFault<CallTiming> HostedWorker::run_once(CallId call, bool timed) {
   ClockEvidence clock;
   clock.threads = threads_;
   const Writer message = std::move(request(Kind::run).put(static_cast<int32_t>(call)));
@@ -307,7 +311,15 @@ OrFault<CallTiming> HostedWorker::run_once(CallId call) {
   clock.worker_begin_ns = run.begin_ns;
   clock.worker_end_ns = run.end_ns;
   clock.protection_ns = run.protection_ns;
-  if (const auto text = clock_disagreement(clock)) return end({Status::rejected, "clock-disagrees", *text});
+  timing.processor_ns = clock.processor_ns - clock.protection_ns;
+  // One timed call among thousands may be unlucky on a busy machine: bench judges all together.
+  if (timed) clock.processor_ns = clock.protection_ns;
+  if (const auto text = clock_disagreement(clock)) {
+    // Work that goes on after the call may show itself, and says more.
+    if (auto fault = check_host_state()) return *fault;
+    if (auto fault = check_process()) return *fault;
+    return end({Status::rejected, "clock-disagrees", *text});
+  }
   if (run.control_after != run.control_before)
     return Fault{Status::rejected, "floating-point-state",
                  fmt::format("run left the control state {:#x}, it was {:#x}", run.control_after, run.control_before)};
@@ -323,7 +335,7 @@ OrFault<CallTiming> HostedWorker::run_once(CallId call) {
 }
 
 OrFault<CallTiming> HostedWorker::run(CallId call) {
-  KL_OR_FAULT(const CallTiming timing, run_once(call));
+  KL_OR_FAULT(const CallTiming timing, run_once(call, false));
   if (auto fault = check_host_state()) return *fault;
   if (auto fault = check_process()) return *fault;
   return timing;
@@ -334,13 +346,20 @@ OrFault<CallTiming> HostedWorker::run_timed(CallId call, bool cold) {
     KL_OR_FAULT(const Reply reply, exchange(request(Kind::flush)));
     if (reply.failed) return broken("flush", reply);
   }
-  KL_OR_FAULT(const CallTiming timing, run_once(call));
+  KL_OR_FAULT(const CallTiming timing, run_once(call, true));
   if (count_threads(process_->pid()) > static_cast<int>(baseline_.threads.size())) {
     // A pool that a kernel shrank and grew again may still be losing its old threads.
     if (auto fault = check_host_state()) return *fault;
     if (auto fault = check_process()) return *fault;
   }
+  if (auto fault = check_alive()) return *fault;
   return timing;
+}
+
+std::optional<Fault> HostedWorker::check_alive() {
+  if (!process_->has_ended()) return std::nullopt;
+  const int wait_status = process_->finish();
+  return end(fault_of_death(process_->status(), wait_status, buffers_, arena_));
 }
 
 // Floating-point state of the pool's threads and the environment, which only the worker can read.
@@ -366,8 +385,10 @@ std::optional<Fault> HostedWorker::check_process() {
     now = view();
   }
   if (now.threads.size() > baseline_.threads.size()) {
-    ::poll(nullptr, 0, 50);  // what it is about to do says more than that it is there
-    if (auto fault = check_host_state()) return *fault;
+    for (int i = 0; i < 4; ++i) {  // what it is about to do says more than that it is there
+      ::poll(nullptr, 0, 50);
+      if (auto fault = check_host_state()) return *fault;
+    }
     return end({Status::rejected, "new-thread",
                 fmt::format("{} threads, {} before the candidate", now.threads.size(), baseline_.threads.size())});
   }
@@ -386,7 +407,7 @@ std::optional<Fault> HostedWorker::check_process() {
   for (const auto& [path, executable] : now.mapped_files)
     if (!baseline_.mapped_files.contains(path))
       return end({Status::rejected, "mapped-file", fmt::format("{} is mapped", path)});
-  return std::nullopt;
+  return check_alive();  // the view of a dying process is clean
 }
 
 OrFault<Worker::Footprint> HostedWorker::footprint() {

@@ -73,6 +73,7 @@ struct Domain {
 struct CallTiming {
   int64_t worker_ns = 0;  // around `run`, by the worker's clock
   int64_t parent_ns = 0;  // around the whole command, by the parent's clock
+  int64_t processor_ns = 0;  // used by all threads of the worker inside the bracket, less the host's
   int32_t code = 0;       // what `run` returned
   std::string text;
 };

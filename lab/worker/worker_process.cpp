@@ -171,6 +171,13 @@ bool WorkerProcess::has_unread() const {
   return ::poll(&p, 1, 0) > 0 && ::recv(channel_, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
 }
 
+bool WorkerProcess::has_ended() const {
+  if (pid_ <= 0 || reaped_ || status_->claimed != 0) return true;
+  siginfo_t info{};
+  return ::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOWAIT | WNOHANG) == 0 &&
+         info.si_pid == pid_;
+}
+
 int WorkerProcess::finish() {
   if (pid_ <= 0 || reaped_) return wait_status_;
   // One that ends by itself shall be seen to: its exit code is evidence.

@@ -34,7 +34,8 @@ class WorkerProcess {
 
   // Kills the whole process group, reaps it; the wait status of the worker itself.
   int finish();
-  bool running() const { return pid_ > 0 && !reaped_; }
+  // Dead or dying, reaped or not.
+  bool has_ended() const;
 
   pid_t pid() const { return pid_; }
   const StatusPage& status() const { return *status_; }
