@@ -68,13 +68,48 @@ inline void stream_fence() {
 #endif
 }
 
-// Pairwise, so that the order does not depend on anything but the width.
+// Bounds that leave what is not a number as it is (the x86 instructions return their second
+// operand then).
+inline Lanes at_least(Lanes v, Lanes low) {
+#if defined(__AVX512F__)
+  return reinterpret_cast<Lanes>(
+      _mm512_maskz_max_ps(0xffff, reinterpret_cast<__m512>(low), reinterpret_cast<__m512>(v)));
+#elif defined(__AVX__)
+  return reinterpret_cast<Lanes>(
+      _mm256_max_ps(reinterpret_cast<__m256>(low), reinterpret_cast<__m256>(v)));
+#else
+  return v < low ? low : v;
+#endif
+}
+inline Lanes at_most(Lanes v, Lanes high) {
+#if defined(__AVX512F__)
+  return reinterpret_cast<Lanes>(
+      _mm512_maskz_min_ps(0xffff, reinterpret_cast<__m512>(high), reinterpret_cast<__m512>(v)));
+#elif defined(__AVX__)
+  return reinterpret_cast<Lanes>(
+      _mm256_min_ps(reinterpret_cast<__m256>(high), reinterpret_cast<__m256>(v)));
+#else
+  return v > high ? high : v;
+#endif
+}
+
+// Halves added until one is left, so that the order does not depend on anything but the width.
 inline float sum_of(Lanes v) {
-  float part[kLanes];
-  std::memcpy(part, &v, sizeof part);
-  for (int half = kLanes / 2; half > 0; half /= 2)
-    for (int i = 0; i < half; ++i) part[i] += part[i + half];
-  return part[0];
+#if defined(__AVX512F__)
+  const auto h = reinterpret_cast<__m256>(
+      __builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7) +
+      __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15));
+#elif defined(__AVX__)
+  const auto h = reinterpret_cast<__m256>(v);
+#endif
+#if defined(__AVX__)
+  __m128 q = _mm_add_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1));
+  q = _mm_add_ps(q, _mm_movehl_ps(q, q));
+  q = _mm_add_ss(q, _mm_movehdup_ps(q));
+  return _mm_cvtss_f32(q);
+#else
+  return (v[0] + v[2]) + (v[1] + v[3]);
+#endif
 }
 
 }  // namespace kl

@@ -108,13 +108,9 @@ inline Power power_of_two(Lanes y) {
   return {reinterpret_cast<Lanes>(reinterpret_cast<BitLanes>(shifted) << 23), q * f};
 }
 
-// Comparisons, not min and max: what is not a number stays so.
-inline Lanes at_least(Lanes y, float low) { return y < kl::lanes(low) ? kl::lanes(low) : y; }
-inline Lanes at_most(Lanes y, float high) { return y > kl::lanes(high) ? kl::lanes(high) : y; }
-
 // tanh(u) = e/(e + 2) with e = exp(2u) - 1, accurate near 0 too; `y` is 2u*log2(e).
 inline Lanes tanh_of_power(Lanes y) {
-  const Power p = power_of_two(at_most(at_least(y, -30.0f), 30.0f));
+  const Power p = power_of_two(kl::at_most(kl::at_least(y, kl::lanes(-30.0f)), kl::lanes(30.0f)));
   const Lanes e = p.scale * p.q + (p.scale - kl::lanes(1.0f));
   return e / (e + kl::lanes(2.0f));
 }
@@ -135,8 +131,8 @@ struct Cap {
       const Power p = power_of_two(t * to_exp);
       return p.scale * p.q + p.scale;
     }
-    const Power p =
-        power_of_two(at_least((t - shift) * to_exp * kl::lanes(0.5f), -126.0f));
+    const Power p = power_of_two(
+        kl::at_least((t - shift) * to_exp * kl::lanes(0.5f), kl::lanes(-126.0f)));
     const Lanes half = p.scale * p.q + p.scale;
     return half * half;
   }

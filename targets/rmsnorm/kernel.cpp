@@ -1,7 +1,7 @@
 // rmsnorm for CPUs. A row is read from memory once: the second pass over it hits the first cache.
 //   forward   read x, write y
 //   backward  read dy and x, write dx; dw is summed over four rows in registers, then per slot in
-//             scratch, then over slots in order, so that the bits depend on the slots alone.
+//             scratch, then over slots in order: the same bits for the same number of threads.
 #include <kernel_lab/kernel.hpp>
 #include <kernel_lab/lanes.hpp>
 
@@ -104,7 +104,7 @@ float inverse_rms(const float* x, int64_t columns, double eps) {
     sum = 0;
     for (c = 0; c < columns; ++c) sum += double{x[c]} * x[c];
   }
-  return static_cast<float>(1.0 / std::sqrt(sum / count + eps));
+  return static_cast<float>(1.0 / std::sqrt(sum * (1 / count) + eps));
 }
 
 template <bool weighted, bool streamed>
@@ -174,8 +174,8 @@ RowScale scale_of(const float* dy, const float* x, const float* w, int64_t colum
       dot += double{dy[c]} * (weighted ? w[c] : 1.0f) * x[c];
     }
   }
-  const double r = 1.0 / std::sqrt(sum / count + eps);
-  return {static_cast<float>(r), static_cast<float>(dot * r / count)};
+  const double r = 1.0 / std::sqrt(sum * (1 / count) + eps);
+  return {static_cast<float>(r), static_cast<float>(dot * r * (1 / count))};
 }
 
 // Rows [n, n + rows): dx, and their part of dw added to `share` (NULL: not wanted).
@@ -225,7 +225,8 @@ void backward(const Plan& plan, const kl_call* call) {
     if (share != nullptr) std::fill(share, share + width, 0.0f);
     int64_t n = blocks * slot / plan.slots * kRowsPerBlock;
     const int64_t end = std::min(plan.rows, blocks * (slot + 1) / plan.slots * kRowsPerBlock);
-    for (; n + kRowsPerBlock <= end; n += kRowsPerBlock)
+    // Four rows share one visit to dw; without dw single rows are written in a straighter line.
+    for (; share != nullptr && n + kRowsPerBlock <= end; n += kRowsPerBlock)
       backward_rows<kRowsPerBlock, weighted>(dy + n * columns, x + n * columns, w, dx + n * columns,
                                              share, columns, eps);
     for (; n < end; ++n)

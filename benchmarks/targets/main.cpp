@@ -1,0 +1,255 @@
+// Champions and references of the targets against what this machine can move and compute.
+// Every round runs champion, copies and reference in turn on the same buffers, so that all of them
+// find the caches in the same state and share the machine's moods; the fastest decile of each is printed.
+//   kl_bench_targets [rounds [threads [target]]]
+#include "ceilings.hpp"
+
+#include <lab/build/builder.hpp>
+#include <lab/build/loader.hpp>
+#include <lab/core/clock.hpp>
+#include <lab/core/fingerprint.hpp>
+#include <lab/core/installation.hpp>
+#include <lab/target/target.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <ctime>
+#include <map>
+#include <memory>
+#include <new>
+#include <random>
+
+namespace {
+
+using namespace kl;
+using namespace kl::target_bench;
+
+using Axes = std::map<std::string, int64_t>;
+
+struct Shape {
+  std::string target;
+  Axes axes;
+  bool weighted = false;  // rmsnorm
+};
+
+// The trainer's `cpu-balanced` range.
+const Shape kShapes[] = {
+    {"rmsnorm", {{"N", 2048}, {"C", 256}}, false},
+    {"rmsnorm", {{"N", 2048}, {"C", 256}}, true},
+    {"rmsnorm", {{"N", 2048}, {"C", 512}}, false},
+    {"rmsnorm", {{"N", 2048}, {"C", 512}}, true},
+    {"activation_pointwise", {{"N", 2048}, {"C", 1024}}, false},
+    {"activation_pointwise", {{"N", 2048}, {"C", 2048}}, false},
+    {"loss_prelude", {{"N", 2048}, {"V", 8192}}, false},
+};
+
+struct FreeAligned {
+  void operator()(float* p) const { std::free(p); }
+};
+using Memory = std::unique_ptr<float, FreeAligned>;
+
+Memory allocate(int64_t bytes) {
+  const auto padded = static_cast<size_t>((bytes + 4095) / 4096 * 4096);
+  Memory memory(static_cast<float*>(std::aligned_alloc(4096, std::max<size_t>(padded, 4096))));
+  std::fill_n(memory.get(), std::max<size_t>(padded, 4096) / 4, 0.0f);
+  return memory;
+}
+
+struct Tensor {
+  std::vector<int64_t> shape;
+  Memory memory;
+  DLTensor view{};
+  int64_t elements = 1;
+};
+
+Tensor make_tensor(const TensorSpec& spec, const Shape& shape, std::mt19937& random) {
+  Tensor t;
+  for (const std::string& axis : spec.axes) {
+    const auto found = shape.axes.find(axis);
+    t.shape.push_back(found == shape.axes.end() ? std::stoll(axis) : found->second);
+    t.elements *= t.shape.back();
+  }
+  const uint8_t bits = spec.dtype == "f64" ? 64 : 32;
+  const auto code = static_cast<uint8_t>(spec.dtype == "i32" ? kDLInt : kDLFloat);
+  t.memory = allocate(t.elements * bits / 8);
+  std::normal_distribution<float> normal(0, 1);
+  if (spec.kind == InputKind::real && bits == 32)
+    for (int64_t i = 0; i < t.elements; ++i) t.memory.get()[i] = normal(random);
+  if (spec.kind == InputKind::unit) t.memory.get()[0] = 1;
+  if (spec.kind == InputKind::index || spec.kind == InputKind::count) {
+    const auto bound = static_cast<uint32_t>(
+        spec.kind == InputKind::index ? shape.axes.at(spec.index_bound) : int64_t{8});
+    for (int64_t i = 0; i < t.elements; ++i)
+      reinterpret_cast<int32_t*>(t.memory.get())[i] = static_cast<int32_t>(random() % bound);
+  }
+  t.view = {t.memory.get(), {kDLCPU, 0}, static_cast<int32_t>(t.shape.size()), {code, bits, 1},
+            nullptr,        nullptr,     0};
+  if (spec.optional && !shape.weighted) t.view = {nullptr, {kDLCPU, 0}, 0, {code, bits, 1}, nullptr, nullptr, 0};
+  return t;
+}
+
+// One kernel prepared for one operation.
+class Prepared {
+ public:
+  Prepared(const kl_kernel_table& table, const OperationSpec& operation, std::vector<Tensor>& inputs,
+           std::vector<Tensor>& outputs, Memory& saved, int threads)
+      : table_(table) {
+    for (const ScalarSpec& s : operation.scalars) scalars_.push_back(s.value);
+    const auto views = [](std::vector<Tensor>& tensors, std::vector<DLTensor>& to) {
+      for (Tensor& t : tensors) {
+        to.push_back(t.view);
+        if (t.view.ndim > 0) to.back().shape = t.shape.data();
+      }
+    };
+    views(inputs, inputs_);
+    views(outputs, outputs_);
+    problem_ = {operation.index, static_cast<int32_t>(inputs_.size()),
+                static_cast<int32_t>(outputs_.size()), static_cast<int32_t>(scalars_.size()),
+                inputs_.data(), outputs_.data(), scalars_.data(), threads, 0};
+    scratch_ = allocate(static_cast<int64_t>(table_.scratch_bytes(&problem_)));
+    if (operation.index == KL_FORWARD)
+      saved = allocate(static_cast<int64_t>(table_.saved_bytes(&problem_)));
+    const kl_services services{sizeof(kl_services), 0, nullptr};
+    if (table_.prepare(&problem_, &services, &plan_).code != KL_OK)
+      throw std::runtime_error("a kernel refuses its own target's shape");
+    call_ = {inputs_.data(), outputs_.data(), scalars_.data(), saved.get(), scratch_.get()};
+  }
+  void run() const {
+    if (table_.run(&plan_, &call_, nullptr).code != KL_OK) throw std::runtime_error("run failed");
+  }
+  const kl_problem& problem() const { return problem_; }
+
+ private:
+  const kl_kernel_table& table_;
+  std::vector<DLTensor> inputs_, outputs_;
+  std::vector<double> scalars_;
+  Memory scratch_;
+  kl_problem problem_{};
+  kl_plan plan_{};
+  kl_call call_{};
+};
+
+// Wall time; on one thread CPU time, which a loaded machine stretches less.
+int64_t now_ns(int threads) {
+  if (threads > 1) return monotonic_ns();
+  timespec t{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec;
+}
+
+template <class F>
+double time_ms(int threads, F f) {
+  const int64_t start = now_ns(threads);
+  f();
+  return static_cast<double>(now_ns(threads) - start) * 1e-6;
+}
+
+// The fastest decile: what is left when foreign load only ever adds time, for all arms alike.
+double decile(std::vector<double> values) {
+  const auto at = values.begin() + static_cast<ptrdiff_t>(values.size() / 10);
+  std::nth_element(values.begin(), at, values.end());
+  return *at;
+}
+
+template <class T>
+T value_of(Result<T> result) {
+  if (!result.ok()) throw std::runtime_error(result.error().what + "; " + result.error().remedy);
+  return std::move(result).value();
+}
+
+std::string describe_axes(const Shape& shape) {
+  std::string text;
+  for (const auto& [axis, length] : shape.axes) text += fmt::format("{}{}={}", text.empty() ? "" : " ", axis, length);
+  return text + (shape.weighted ? " w" : "");
+}
+
+// The arrays as long as the output or the first matrix: what a copy of the same mix moves.
+const float* large(const std::vector<Tensor>& tensors, int which) {
+  for (const Tensor& t : tensors)
+    if (t.shape.size() == 2 && which-- == 0) return t.memory.get();
+  return nullptr;
+}
+
+void bench_shape(const Shape& shape, const Builder& builder, Engine& cpu, int rounds, int threads,
+                 double tanh_exp_per_s) {
+  const Target target = value_of(read_target(Installation::find().targets / shape.target));
+  const auto load = [&](const std::filesystem::path& source) {
+    return value_of(KernelLibrary::load(value_of(builder.build({source, "", {}})).path, target.key));
+  };
+  const KernelLibrary champion = load(target.champion(cpu).value()), reference = load(target.reference());
+  const OracleLibrary oracle = value_of(
+      OracleLibrary::load(value_of(builder.build_oracle(target.oracle())).path, target.key));
+  std::mt19937 random(1);
+  Memory champion_saved, reference_saved;
+  for (const OperationSpec& operation : target.operations) {
+    std::vector<Tensor> inputs, outputs;
+    for (const TensorSpec& t : operation.inputs) inputs.push_back(make_tensor(t, shape, random));
+    for (const TensorSpec& t : operation.outputs) outputs.push_back(make_tensor(t, shape, random));
+    const Prepared ours(champion.table(), operation, inputs, outputs, champion_saved, threads);
+    const Prepared plain(reference.table(), operation, inputs, outputs, reference_saved, 1);
+    const float* first = large(inputs, 0);
+    const float* second = large(inputs, 1);
+    float* out = const_cast<float*>(large(outputs, 0));
+    const int64_t elements = inputs[shape.target == "loss_prelude" && operation.index == KL_BACKWARD ? 1 : 0].elements;
+
+    std::vector<double> champion_ms, cached_ms, streamed_ms, reference_ms;
+    ours.run();
+    plain.run();
+    for (int round = 0; round < rounds; ++round) {
+      champion_ms.push_back(time_ms(threads, [&] { ours.run(); }));
+      cached_ms.push_back(time_ms(threads, [&] { move_bytes(first, second, out, elements, false, threads); }));
+      if (out != nullptr)
+        streamed_ms.push_back(time_ms(threads, [&] { move_bytes(first, second, out, elements, true, threads); }));
+      // A copy with cached stores last, so that every arm starts behind the same kind of pass.
+      move_bytes(first, second, out, elements, false, threads);
+      if (round % 8 == 0) {
+        reference_ms.push_back(time_ms(1, [&] { plain.run(); }));
+        move_bytes(first, second, out, elements, false, threads);
+      }
+    }
+    oracle::Cost cost{};
+    oracle.table().cost(&ours.problem(), &cost);
+    const double moved = cost.bytes_read + cost.bytes_written, ms = decile(champion_ms);
+    const double copied = static_cast<double>(elements) * 4 * (1 + (second != nullptr) + (out != nullptr));
+    const double copy_ms = std::min(decile(cached_ms), out != nullptr ? decile(streamed_ms) : 1e30);
+    const double copy_rate = copied / copy_ms * 1e-6, rate = moved / ms * 1e-6;
+    fmt::print("{:<21} {:<9} {:<14} {:>8.3f} {:>8.1f} {:>8.1f} {:>7.0f} % {:>9.1f}x", target.key,
+               operation.name, describe_axes(shape), ms, rate, copy_rate, 100 * rate / copy_rate,
+               decile(reference_ms) / ms);
+    if (shape.target == "loss_prelude") {
+      const double arithmetic_ms = static_cast<double>(elements) / tanh_exp_per_s * 1e3;
+      const double ceiling_ms = std::max(arithmetic_ms, moved / copy_rate * 1e-6);
+      fmt::print("   {:.0f} % of the lower of copy and tanh+exp", 100 * ceiling_ms / ms);
+    }
+    fmt::print("\n");
+    std::fflush(stdout);
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const int rounds = argc > 1 ? std::max(3, std::atoi(argv[1])) : 101;
+  const int threads = argc > 2 ? std::max(1, std::atoi(argv[2])) : usable_cores();
+  const std::string only = argc > 3 ? argv[3] : "";
+  try {
+    Engine& cpu = *value_of(find_engine("cpu"));
+    const Builder builder(cpu);
+    const TanhExpRate rate = tanh_exp_rate(threads);
+    const double best = std::max(rate.vector_library, rate.polynomial);
+    fmt::print("{}, {} threads, fastest decile of {} rounds\n", cpu_model(), threads, rounds);
+    fmt::print("tanh + exp from the first cache: vector library {:.2f} G/s, polynomials {:.2f} G/s\n\n",
+               rate.vector_library * 1e-9, rate.polynomial * 1e-9);
+    fmt::print("{:<21} {:<9} {:<14} {:>8} {:>8} {:>8} {:>9} {:>10}\n", "target", "operation", "shape",
+               "ms", "GB/s", "copy", "of copy", "reference");
+    for (const Shape& shape : kShapes)
+      if (only.empty() || only == shape.target) bench_shape(shape, builder, cpu, rounds, threads, best);
+  } catch (const std::exception& problem) {
+    fmt::print(stderr, "{}\n", problem.what());
+    return 1;
+  }
+  return 0;
+}
