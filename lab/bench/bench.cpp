@@ -4,6 +4,7 @@
 #include <lab/bench/session.hpp>
 #include <lab/build/builder.hpp>
 #include <lab/core/clock.hpp>
+#include <lab/core/fingerprint.hpp>
 #include <lab/core/hash.hpp>
 #include <lab/engine/fingerprint_class.hpp>
 #include <lab/verify/harness_hash.hpp>
@@ -150,6 +151,7 @@ Outcome Bench::draw_cases() {
                       "choose a preset whose trainer has this seam");
   samples_.target = request_.target->key;
   samples_.preset = request_.preset;
+  samples_.threads = usable_cores();
   std::string plan = fmt::format("bench {} delta={:a}\n", record_.mode, rule_.delta);
   for (size_t s = 0; s < request_.shapes.size(); ++s) {
     const SeamShape& shape = request_.shapes[s];

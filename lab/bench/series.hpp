@@ -12,11 +12,13 @@ namespace kl {
 struct ArmSeries {
   std::vector<std::vector<int64_t>> worker_ns;  // by the worker's clock, around `run`
   std::vector<std::vector<int64_t>> parent_ns;  // by the parent's clock, around the command
+  std::vector<std::vector<int64_t>> processor_ns;  // used by the worker's threads, as the system counts
 
   template <class Self, class V>
   static void describe(Self& self, V& v) {
     v("worker_ns", self.worker_ns, "by call slot, one value a letter, worker's clock");
     v("parent_ns", self.parent_ns, "by call slot, one value a letter, parent's clock");
+    v("processor_ns", self.processor_ns, "by call slot, one value a letter, all threads");
   }
   size_t letters() const { return worker_ns.empty() ? 0 : worker_ns.front().size(); }
 };
@@ -47,6 +49,7 @@ struct BenchSamples {
   int schema_version = 1;
   std::string target;
   std::string preset;
+  int threads = 1;                         // a kernel may use
   std::vector<std::string> slots;          // "forward C=64 N=256"
   std::vector<int64_t> calls_per_step;     // of each slot
   std::vector<ProcessSeries> processes;
@@ -56,6 +59,7 @@ struct BenchSamples {
     v("schema_version", self.schema_version, "version of this form");
     v("target", self.target, "key of the target");
     v("preset", self.preset, "trainer operating point");
+    v("threads", self.threads, "threads a kernel may use");
     v("slots", self.slots, "what each call slot is");
     v("calls_per_step", self.calls_per_step, "calls of each slot in one training step");
     v("processes", self.processes, "in the order they ran");

@@ -30,6 +30,7 @@ class Session {
                               &result_.series.baseline_warm, &result_.series.candidate_warm}) {
       series->worker_ns.resize(slots_.size());
       series->parent_ns.resize(slots_.size());
+      series->processor_ns.resize(slots_.size());
     }
     for (const CallSlot& slot : slots_)
       calls_per_step_.push_back((*setup.cases)[slot.seam_case].shape.calls_per_step);
@@ -185,6 +186,7 @@ bool Session::call(Place place, size_t slot, bool flush, ArmSeries* series) {
   ++result_.timed_calls;
   series->worker_ns[slot].push_back(timing.worker_ns);
   series->parent_ns[slot].push_back(timing.parent_ns);
+  series->processor_ns[slot].push_back(timing.processor_ns);
   return true;
 }
 

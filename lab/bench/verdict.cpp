@@ -42,6 +42,16 @@ double log_ratio(const BenchSamples& samples, const std::vector<std::vector<int6
   return a.empty() || b.empty() ? kNaN : stats::process_log_ratio(a, b);
 }
 
+// Processor time beyond what all threads could use in the worker's time, all calls of a letter.
+std::vector<double> processor_excess(const ArmSeries& arm, int threads) {
+  std::vector<double> letters(arm.letters());
+  for (size_t slot = 0; slot < arm.worker_ns.size(); ++slot)
+    for (size_t i = 0; i < letters.size(); ++i)
+      letters[i] += static_cast<double>(std::max<int64_t>(
+          0, arm.processor_ns[slot][i] - threads * arm.worker_ns[slot][i]));
+  return letters;
+}
+
 // Parent's minus worker's nanoseconds, all calls of one letter together.
 std::vector<double> overheads(const ArmSeries& arm) {
   std::vector<double> letters(arm.letters());
@@ -86,9 +96,10 @@ void reject_forged(SeriesVerdict& verdict) {
   verdict.reason = "forged-timing";
   verdict.proof = verdict.clocks.impossible
                       ? "a call took longer by the worker's clock than by the parent's around it"
-                      : fmt::format("per call {:.0f} us of the candidate are missing from the "
-                                    "worker's clock and present in the parent's",
-                                    1e-3 * verdict.clocks.hidden_ns_per_call.estimate);
+                      : fmt::format("per call {:.0f} us by the parent's clock and {:.0f} us of "
+                                    "processor time are missing from the worker's clock",
+                                    1e-3 * verdict.clocks.hidden_ns_per_call.estimate,
+                                    1e-3 * verdict.clocks.hidden_processor_ns_per_call.estimate);
 }
 
 void leave_undecided(SeriesVerdict& verdict, std::string reason, int64_t samples_needed) {
@@ -144,7 +155,7 @@ ControlResult check_baseline(const BenchSamples& samples, double delta) {
 
 ClockAgreement check_clocks(const BenchSamples& samples, double delta) {
   ClockAgreement check;
-  std::vector<double> hidden, base, candidate, difference;
+  std::vector<double> hidden, hidden_processor, base, candidate, difference;
   const double calls = static_cast<double>(std::max<size_t>(samples.calls_per_step.size(), 1));
   for (const ProcessSeries& p : samples.processes) {
     if (p.control || p.baseline_cold.letters() == 0 || p.candidate_cold.letters() == 0) continue;
@@ -152,6 +163,9 @@ ClockAgreement check_clocks(const BenchSamples& samples, double delta) {
                        is_impossible(p.candidate_cold);
     base.push_back(stats::median(overheads(p.baseline_cold)) / calls);
     hidden.push_back(stats::median(overheads(p.candidate_cold)) / calls - base.back());
+    hidden_processor.push_back(
+        (stats::median(processor_excess(p.candidate_cold, samples.threads)) -
+         stats::median(processor_excess(p.baseline_cold, samples.threads))) / calls);
     candidate.push_back(stats::median(letter_ns(p.candidate_cold)) / calls);
     difference.push_back(
         log_ratio(samples, p.baseline_cold.parent_ns, p.candidate_cold.parent_ns) -
@@ -161,13 +175,15 @@ ClockAgreement check_clocks(const BenchSamples& samples, double delta) {
   check.overhead_ns_per_call = stats::median(base);
   check.log_difference = stats::median(difference);
   check.hidden_ns_per_call = stats::t_interval(hidden, 0.99);
-  const double bound =
-      std::max(kClockFloorNs, std::max(kClockShare, delta) * stats::median(candidate));
-  check.agrees = !check.impossible && !check.hidden_ns_per_call.above(bound) &&
-                 !check.hidden_ns_per_call.below(-bound);
+  check.hidden_processor_ns_per_call = stats::t_interval(hidden_processor, 0.99);
+  const double own = stats::median(candidate);
+  const double bound = std::max(kClockFloorNs, std::max(kClockShare, delta) * own);
+  const auto hides_more_than = [&](double ns) {
+    return check.hidden_ns_per_call.above(ns) || check.hidden_processor_ns_per_call.above(ns);
+  };
   // More hidden than shown, and far beyond scheduling: no side effect of an honest kernel.
-  check.forged = check.impossible || check.hidden_ns_per_call.above(std::max(
-                                         10 * kClockFloorNs, stats::median(candidate)));
+  check.forged = check.impossible || hides_more_than(std::max(10 * kClockFloorNs, own));
+  check.agrees = !check.forged && !hides_more_than(bound);
   return check;
 }
 

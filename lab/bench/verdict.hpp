@@ -25,14 +25,16 @@ struct ControlResult {
   }
 };
 
-// Does the worker's clock tell what the parent's does? What a call costs beyond the worker's own
-// time must be the same for both arms; time hidden from the worker's clock shows there.
+// Does the worker's clock tell what others do? What a call costs beyond the worker's own time, in
+// the parent's time and in processor time beyond all threads at work, must be the same for both
+// arms; time hidden from the worker's clock shows there.
 struct ClockAgreement {
   bool agrees = true;
   bool impossible = false;             // a worker's time longer than the parent's bracket of it
   bool forged = false;                 // impossible, or more time hidden than shown
   double overhead_ns_per_call = 0;     // parent's minus worker's, baseline, median
   stats::Interval hidden_ns_per_call;  // 99 %, the candidate's overhead minus the baseline's
+  stats::Interval hidden_processor_ns_per_call;  // 99 %, the same of processor time
   double log_difference = 0;           // log ratio by the parent's clock minus by the worker's
 
   template <class Self, class V>
@@ -44,6 +46,8 @@ struct ClockAgreement {
       "parent's minus worker's time of a call, baseline, median");
     v("hidden_ns_per_call", self.hidden_ns_per_call,
       "the candidate's overhead minus the baseline's");
+    v("hidden_processor_ns_per_call", self.hidden_processor_ns_per_call,
+      "the candidate's processor time beyond its own time on all threads, minus the baseline's");
     v("log_difference", self.log_difference,
       "log ratio by the parent's clock minus by the worker's");
   }

@@ -18,6 +18,7 @@ struct Machine {
   double between = 0.0;
   double overhead_ns = 15'000;
   double hidden_ns = 0;          // of the candidate, missing from the worker's clock
+  double elsewhere_ns = 0;       // processor time of the candidate outside the parent's bracket
   int processes = 6, controls = 2, blocks = 30;
   uint64_t seed = 1;
 };
@@ -28,6 +29,7 @@ BenchSamples simulate(const Machine& m) {
   BenchSamples samples;
   samples.slots = {"forward"};
   samples.calls_per_step = {3};
+  samples.threads = 2;
   for (int i = 0; i < m.processes + m.controls; ++i) {
     ProcessSeries p;
     p.index = i;
@@ -36,6 +38,7 @@ BenchSamples simulate(const Machine& m) {
     for (ArmSeries* arm : {&p.baseline_cold, &p.candidate_cold, &p.baseline_warm, &p.candidate_warm}) {
       arm->worker_ns.resize(1);
       arm->parent_ns.resize(1);
+      arm->processor_ns.resize(1);
       const bool candidate = arm == &p.candidate_cold || arm == &p.candidate_warm;
       double ns = m.baseline_ns * level;
       if (!p.control) ns *= candidate ? m.candidate_ratio : m.beside_shift;
@@ -43,6 +46,8 @@ BenchSamples simulate(const Machine& m) {
         const double truth = ns * std::exp(m.noise * normal(random));
         const double hidden = candidate && !p.control ? m.hidden_ns : 0;
         arm->worker_ns[0].push_back(std::llround(truth - hidden));
+        const double elsewhere = candidate && !p.control ? m.elsewhere_ns : 0;
+        arm->processor_ns[0].push_back(std::llround(2 * truth - hidden + elsewhere));
         arm->parent_ns[0].push_back(std::llround(
             truth + m.overhead_ns * std::exp(0.3 * normal(random))));
       }
@@ -93,7 +98,7 @@ TEST(SeriesVerdict, ABaselineThatIsSlowOnlyBesideTheCandidateRejects) {
   const auto verdict = judge({.candidate_ratio = 1.0, .beside_shift = 1.6, .between = 0.02});
   EXPECT_EQ(verdict.status, Status::rejected);
   EXPECT_EQ(verdict.reason, "baseline-disturbed");
-  EXPECT_NE(verdict.proof.find("+6"), std::string::npos) << verdict.proof;
+  EXPECT_NE(verdict.proof.find("%"), std::string::npos) << verdict.proof;
 }
 
 TEST(SeriesVerdict, ShiftedControlsWithinTheScatterDoNotReject) {
@@ -126,6 +131,12 @@ TEST(SeriesVerdict, TimeMissingFromTheWorkersClockIsForgery) {
   EXPECT_EQ(verdict.status, Status::rejected);
   EXPECT_EQ(verdict.reason, "forged-timing");
   EXPECT_NEAR(verdict.clocks.hidden_ns_per_call.estimate, 800'000, 20'000);
+}
+
+TEST(SeriesVerdict, ProcessorTimeThatNoClockShowsIsForgery) {
+  const auto verdict = judge({.candidate_ratio = 0.3, .elsewhere_ns = 900'000});
+  EXPECT_EQ(verdict.status, Status::rejected);
+  EXPECT_EQ(verdict.reason, "forged-timing");
 }
 
 TEST(SeriesVerdict, ASmallerDisagreementOfTheClocksLeavesItUndecided) {
