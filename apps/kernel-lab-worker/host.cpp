@@ -146,12 +146,13 @@ class Host {
     if (!in.ok() || descriptor < 0 || request.address < arena_ + kArenaMargin ||
         request.address + request.bytes > arena_ + kArenaBytes)
       return fmt::format("a buffer of {} bytes does not fit at {:#x}", request.bytes, request.address);
-    const auto writable = in.get<uint32_t>();
+    // Pages are brought in now, for writing where they will be written, so that no call pays for it.
     void* at = ::mmap(reinterpret_cast<void*>(request.address), request.bytes,
-                      writable != 0 ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED | MAP_FIXED,
-                      descriptor, 0);
-    return at == MAP_FAILED ? fmt::format("mapping {} bytes failed: errno {}", request.bytes, errno)
-                            : std::string();
+                      request.written != 0 ? PROT_READ | PROT_WRITE : PROT_READ,
+                      MAP_SHARED | MAP_FIXED | MAP_POPULATE, descriptor, 0);
+    if (at == MAP_FAILED || (request.locked != 0 && ::mprotect(at, request.bytes, PROT_READ) != 0))
+      return fmt::format("mapping {} bytes failed: errno {}", request.bytes, errno);
+    return {};
   }
 
   std::string clear() {

@@ -120,6 +120,8 @@ struct HelloReply {
 struct Map {
   uint64_t address = 0;
   uint64_t bytes = 0;
+  uint32_t written = 0;  // by calls; else never
+  uint32_t locked = 0;   // read-only while no call runs
 };
 
 // Memory that is writable only while `run` runs.

@@ -71,7 +71,6 @@ Result<SharedBuffers::Placed> SharedBuffers::add(BufferRole role, size_t bytes) 
     return error;
   }
   Placed placed{};
-  placed.writable = aligned;
   if (role == BufferRole::input) {
     // A descriptor opened for reading: no mapping of it can ever be made writable.
     placed.descriptor = ::open(fmt::format("/proc/self/fd/{}", file).c_str(), O_RDONLY | O_CLOEXEC);

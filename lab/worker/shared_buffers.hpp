@@ -21,7 +21,6 @@ class SharedBuffers {
     BufferId id;
     int descriptor;  // for the worker; the caller closes it
     uint64_t address, bytes;  // of the mapping in the worker
-    bool writable;
   };
   Result<Placed> add(BufferRole role, size_t bytes);
   void clear();

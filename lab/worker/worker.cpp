@@ -197,10 +197,8 @@ OrFault<BufferId> HostedWorker::add_buffer(BufferRole role, size_t bytes) {
                              bytes, limits_.memory_bytes)};
   auto placed = buffers_.add(role, bytes);
   if (!placed.ok()) return fault_of(placed.error(), "memory");
-  auto answer = exchange(request(Kind::map)
-                             .put(Map{placed->address, placed->bytes})
-                             .put(static_cast<uint32_t>(placed->writable)),
-                         placed->descriptor);
+  const Map map{placed->address, placed->bytes, role != BufferRole::input, role == BufferRole::output};
+  auto answer = exchange(request(Kind::map).put(map), placed->descriptor);
   ::close(placed->descriptor);
   KL_OR_FAULT(const Reply reply, std::move(answer));
   if (reply.failed) return broken("add_buffer", reply);
