@@ -27,13 +27,21 @@ Outcome audit(const OracleLibrary& oracle, const Target& target, const CaseGroup
   return audit_sensitivity(oracle, target, group, item, data, other);
 }
 
+// Small shapes draw an answer of zeros, or the same sum twice, once in a while: such a draw cannot
+// tell right from wrong and is drawn again. A case that never can is refused.
 Result<PreparedCase> prepare(const OracleLibrary& oracle, const Target& target, const CasePlan& plan,
                              size_t group_index, size_t item_index, uint64_t seed) {
+  constexpr int kDraws = 8;
   const CaseGroup& group = plan.groups[group_index];
   const Case& item = group.cases[item_index];
-  KL_TRY(CaseData data, prepare_case(oracle, target, group, item, seed));
-  if (item.strong) KL_CHECK(audit(oracle, target, group, item, data, seed));
-  return PreparedCase{group_index, item_index, std::move(data)};
+  Outcome refused;
+  for (int draw = 0; draw < kDraws; ++draw) {
+    const uint64_t draw_seed = draw == 0 ? seed : derive_seed(seed, "draw " + std::to_string(draw));
+    KL_TRY(CaseData data, prepare_case(oracle, target, group, item, draw_seed));
+    if (item.strong) refused = audit(oracle, target, group, item, data, draw_seed);
+    if (refused.ok()) return PreparedCase{group_index, item_index, std::move(data)};
+  }
+  return refused.error();
 }
 
 }  // namespace

@@ -1,0 +1,12 @@
+// HARNESS 15: writes one element before the start | rejected | out-of-bounds
+namespace {
+kl_result run(const kl_plan* plan, const kl_call* call, kl_stream) {
+  const View v = view(plan, call);
+  honest(v);
+  volatile float* out = v.out;
+  out[-1] = 1;
+  return kl::ok();
+}
+}  // namespace
+
+KL_EXPORT_POINTWISE(no_bytes, no_bytes);
