@@ -1,0 +1,127 @@
+// The harness on trial: the share of seeded bugs that verify catches, and the share of honest
+// variants it lets pass. Prints the score; every bug must be caught and every variant must pass.
+#include "mutants.hpp"
+#include "usual_rules.hpp"
+
+#include <lab/build/builder.hpp>
+#include <lab/core/files.hpp>
+#include <lab/verify/case_queue.hpp>
+#include <lab/verify/verify.hpp>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+namespace kl {
+namespace {
+
+const Engine& cpu() { return *find_engine("cpu").value(); }
+
+// The target's own list, without its largest shapes.
+const Target& target_named(const std::string& key) {
+  static std::map<std::string, Target> targets;
+  if (const auto known = targets.find(key); known != targets.end()) return known->second;
+  Target target = read_target(fs::path(KL_TARGETS) / key).value();
+  std::vector<CaseShape> small;
+  for (const CaseShape& shape : target.quick) {
+    int64_t size = 1;
+    for (const auto& [axis, length] : shape.axes) size *= length;
+    if (size > 1 && size <= 1024) small.push_back(shape);
+  }
+  target.quick = small;
+  return targets.emplace(key, std::move(target)).first->second;
+}
+
+class Mutated {
+ public:
+  explicit Mutated(const Mutant& mutant) : folder_(TemporaryFolder::create("kernel-lab-mutant").value()) {
+    std::string text = read_file(target_named(mutant.target).reference()).value();
+    const size_t at = text.find(mutant.from);
+    found_ = at != std::string::npos;
+    if (found_) text.replace(at, mutant.from.size(), mutant.to);
+    (void)write_file_atomic(path(), text);
+  }
+  bool found() const { return found_; }
+  fs::path path() const { return folder_.path() / "kernel.cpp"; }
+
+ private:
+  TemporaryFolder folder_;
+  bool found_ = false;
+};
+
+VerifyRecord verified(const Mutant& mutant, const fs::path& kernel) {
+  const Target& target = target_named(mutant.target);
+  VerifyRequest request;
+  request.engine = &cpu();
+  request.target = &target;
+  request.kernel = kernel;
+  request.champion = target.champion(cpu()).value();
+  request.seed = 42;
+  return verify(request);
+}
+
+// The contents of the same plan, drawn and evaluated once for each target.
+const std::vector<CaseData>& cases_of(const std::string& key) {
+  static std::map<std::string, std::vector<CaseData>> drawn;
+  auto& cases = drawn[key];
+  if (!cases.empty()) return cases;
+  const Target& target = target_named(key);
+  const auto library = Builder(cpu()).build_oracle(target.oracle()).value();
+  const auto oracle = OracleLibrary::load(library.path, key).value();
+  for (const CaseGroup& group : plan_cases(target, {}, false).groups)
+    for (const Case& item : group.cases)
+      if (item.strong) cases.push_back(prepare_case(oracle, target, group, item, 42).value());
+  return cases;
+}
+
+UsualRules usual(const Mutant& mutant, const fs::path& kernel) {
+  const auto library = Builder(cpu()).build({kernel, "", {}}).value();
+  const auto loaded = KernelLibrary::load(library.path, mutant.target).value();
+  return judge_by_usual_rules(loaded.table(), cases_of(mutant.target));
+}
+
+TEST(Mutation, EverySeededBugIsCaught) {
+  int caught = 0, allclose = 0, abs_or_rel = 0, most = 0;
+  std::string escaped_usual;
+  for (const Mutant& bug : seeded_bugs()) {
+    SCOPED_TRACE(bug.target + " " + bug.name);
+    const Mutated mutated(bug);
+    ASSERT_TRUE(mutated.found()) << "the text to replace is not in reference.cpp: " << bug.from;
+    const VerifyRecord record = verified(bug, mutated.path());
+    EXPECT_EQ(record.status, Status::mismatch) << record.reason;
+    caught += record.status == Status::mismatch;
+    const UsualRules rules = usual(bug, mutated.path());
+    allclose += rules.allclose;
+    abs_or_rel += rules.abs_or_rel;
+    most += rules.most_within_1pct;
+    if (rules.allclose || rules.most_within_1pct)
+      escaped_usual += fmt::format("  {} {}:{}{}{}\n", bug.target, bug.name, rules.allclose ? " allclose" : "",
+                                   rules.abs_or_rel ? " abs-or-rel" : "", rules.most_within_1pct ? " 99%" : "");
+  }
+  const size_t total = seeded_bugs().size();
+  fmt::print("mutation score: {} of {} seeded bugs caught\n", caught, total);
+  fmt::print("let through on the same strong cases: allclose(1e-2) {}, abs-or-rel 1e-2 {}, 99 % within 1 % {}\n{}",
+             allclose, abs_or_rel, most, escaped_usual);
+  EXPECT_EQ(static_cast<size_t>(caught), total);
+  EXPECT_GT(allclose + most, 0) << "the comparison shows nothing";
+}
+
+TEST(Mutation, EveryHonestVariantPasses) {
+  int passed = 0;
+  double worst = 0;
+  for (const Mutant& variant : honest_variants()) {
+    SCOPED_TRACE(variant.target + " " + variant.name);
+    const Mutated mutated(variant);
+    ASSERT_TRUE(mutated.found()) << "the text to replace is not in reference.cpp: " << variant.from;
+    const VerifyRecord record = verified(variant, mutated.path());
+    EXPECT_EQ(record.status, Status::ok) << record.reason;
+    passed += record.status == Status::ok;
+    worst = std::max(worst, record.worst_bound_fraction);
+  }
+  fmt::print("false alarms: {} of {} honest variants; largest error {:.2f} of its bound\n",
+             honest_variants().size() - static_cast<size_t>(passed), honest_variants().size(), worst);
+}
+
+}  // namespace
+}  // namespace kl
