@@ -7,6 +7,8 @@
 #include <trainer/shard.hpp>
 #include <trainer/tokenizer.hpp>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cmath>
@@ -166,7 +168,8 @@ Result<Dataset> open_dataset(const Config& config, const Progress& progress) {
   const fs::path folder = corpora / key.substr(0, 32);
   std::error_code code;
   if (fs::exists(folder / "dataset.json", code)) return load_dataset(folder);
-  const fs::path making = corpora / (".making-" + key.substr(0, 16) + "-" + std::to_string(getpid()));
+  static std::atomic<int> attempts = 0;  // two threads of one process must not share a folder
+  const fs::path making = corpora / fmt::format(".making-{}-{}-{}", key.substr(0, 16), getpid(), ++attempts);
   fs::remove_all(making, code);
   KL_CHECK(make_directories(making));
   if (const Outcome made = make_dataset(config, corpus, making, progress); !made.ok()) {

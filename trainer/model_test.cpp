@@ -10,10 +10,10 @@ namespace {
 // Loss and gradient of the tiny model in R with plain seams.
 template <class R>
 struct TinyModel {
-  explicit TinyModel(const Config& c)
+  explicit TinyModel(const Config& c, int threads = 1)
       : config(c), layout(c), seams(c), model(c, layout, seams, 2), batch(tiny_batch(c)),
         weights(lively_weights<R>(layout)), gradient(weights.size()) {
-    set_threads(2);
+    set_threads(threads);
   }
   double loss() { return model.forward(weights.data(), batch.tokens.data(), batch.targets.data()); }
   void differentiate() {
@@ -99,7 +99,7 @@ TEST(Model, ATokenNeverSeesLaterTokens) {
 }
 
 TEST(Model, RepeatsToTheBit) {
-  TinyModel<float> one(tiny_config()), two(tiny_config());
+  TinyModel<float> one(tiny_config(), 2), two(tiny_config(), 2);
   one.differentiate();
   two.differentiate();
   EXPECT_EQ(one.gradient, two.gradient);

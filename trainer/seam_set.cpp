@@ -1,6 +1,5 @@
 #include <trainer/seam_set.hpp>
 
-#include <lab/build/builder.hpp>
 #include <lab/core/files.hpp>
 #include <lab/core/hash.hpp>
 #include <lab/core/installation.hpp>
@@ -39,8 +38,7 @@ std::vector<SeamDescription> describe_seams(const Config& c) {
            {{{{"N", N}, {"V", c.vocab}}, "f32", {{"softcap", c.softcap}}, {}, c.accumulation}}}};
 }
 
-Result<SeamFiles> champion_files(const Config& config, const Engine& engine) {
-  const Builder builder(engine);
+Result<SeamFiles> champion_files(const Config& config, const Engine& engine, const Builder& builder) {
   SeamFiles files;
   for (const auto& seam : describe_seams(config)) {
     KL_TRY(const fs::path source, champion_source(seam.target, engine));

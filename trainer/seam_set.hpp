@@ -2,7 +2,7 @@
 // that hold them.
 #pragma once
 
-#include <lab/engine/engine.hpp>
+#include <lab/build/builder.hpp>
 #include <trainer/config.hpp>
 #include <trainer/library_seam.hpp>
 #include <trainer/seam.hpp>
@@ -58,7 +58,7 @@ struct SeamFile {
 using SeamFiles = std::map<std::string, SeamFile>;  // by seam
 
 // Builds the champion of every seam's target, found on the target search path.
-Result<SeamFiles> champion_files(const Config& config, const Engine& engine);
+Result<SeamFiles> champion_files(const Config& config, const Engine& engine, const Builder& builder);
 
 class SeamSet : public Seams<float> {
  public:

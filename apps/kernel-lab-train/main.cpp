@@ -76,7 +76,7 @@ Outcome train(const Flags& flags) {
   KL_TRY(EventStream events,
          flags.events.empty() ? Result<EventStream>(EventStream()) : EventStream::append_to(flags.events));
   KL_TRY(Engine * engine, find_engine("cpu"));
-  KL_TRY(const SeamFiles libraries, champion_files(config, *engine));
+  KL_TRY(const SeamFiles libraries, champion_files(config, *engine, Builder(*engine)));
   KL_TRY(Dataset dataset, open_dataset(config, progress_to(terminal)));
   KL_TRY(const auto session, Session::open(config, std::move(dataset), libraries));
   RunOptions options;
