@@ -18,10 +18,10 @@
 namespace kl {
 namespace {
 
-constexpr std::array kTargets = {"rmsnorm",         "activation_pointwise", "loss_prelude",
-                                 "matmul_epilogue", "fused_mlp",            "attention_prelude",
-                                 "value_embed_gate", "rope_qk_fused",       "logits_softcap",
-                                 "launch_fusion",   "data_movement",        "optimizer_update"};
+constexpr std::array kTargets = {
+    "rmsnorm",        "activation_pointwise", "loss_prelude",     "matmul_epilogue",
+    "fused_mlp",      "attention_prelude",    "value_embed_gate", "rope_qk_fused",
+    "logits_softcap", "launch_fusion",        "data_movement",    "optimizer_update"};
 constexpr std::array kPresets = {"smoke", "cpu-balanced", "upstream"};
 constexpr std::array kTypes = {"verify", "bench", "integration-ab"};
 
@@ -29,7 +29,8 @@ constexpr std::array kTypes = {"verify", "bench", "integration-ab"};
 LedgerEvent synthetic_event(int64_t i) {
   const auto n = static_cast<size_t>(i);
   LedgerEvent event;
-  event.created_at = fmt::format("2026-01-01T00:00:{:02}.{:06}Z", i / 1'000'000 % 60, i % 1'000'000);
+  event.created_at =
+      fmt::format("2026-01-01T00:00:{:02}.{:06}Z", i / 1'000'000 % 60, i % 1'000'000);
   event.git_commit = std::string(40, 'c');
   event.engine = n % 5 == 0 ? "cuda" : "cpu";
   event.backend_family = n % 5 == 0 ? "nvidia" : "native";
@@ -41,22 +42,30 @@ LedgerEvent synthetic_event(int64_t i) {
   event.metric_value = 0.9 + 1e-7 * static_cast<double>(i);
   event.workspace = "workspaces/" + event.target;
   const std::string kernel = sha256_hex(std::to_string(i / 1000));
-  event.identity = {kernel, std::string(64, '1'), std::string(64, '2'), std::string(64, '3'),
-                    std::string(64, '4'), std::string(64, '5'), std::string(64, '6'), "0123456789abcdef"};
-  event.details = {{"record", {{"candidate_seconds", 0.001 * static_cast<double>(i % 97)},
-                               {"baseline_seconds", 0.01},
-                               {"low", 0.91},
-                               {"high", 0.95},
-                               {"processes", 10},
-                               {"samples", std::string(64, '7')},
-                               {"reason", "a sentence that says why the verdict is what it is"}}}};
+  event.identity = {kernel,
+                    std::string(64, '1'),
+                    std::string(64, '2'),
+                    std::string(64, '3'),
+                    std::string(64, '4'),
+                    std::string(64, '5'),
+                    std::string(64, '6'),
+                    "0123456789abcdef"};
+  event.details = {{"record",
+                    {{"candidate_seconds", 0.001 * static_cast<double>(i % 97)},
+                     {"baseline_seconds", 0.01},
+                     {"low", 0.91},
+                     {"high", 0.95},
+                     {"processes", 10},
+                     {"samples", std::string(64, '7')},
+                     {"reason", "a sentence that says why the verdict is what it is"}}}};
   event.ledger_schema_version = kLedgerSchemaVersion;
   event.id = content_id(event);
   return event;
 }
 
 double median(std::vector<double> values) {
-  std::nth_element(values.begin(), values.begin() + static_cast<ptrdiff_t>(values.size() / 2), values.end());
+  std::nth_element(values.begin(), values.begin() + static_cast<ptrdiff_t>(values.size() / 2),
+                   values.end());
   return values[values.size() / 2];
 }
 
@@ -70,7 +79,8 @@ Outcome time_appends(const Ledger& ledger, int64_t records) {
     microseconds.push_back(static_cast<double>(monotonic_ns() - begin) * 1e-3);
   }
   fmt::print("append at {:>9} records   median {:8.1f} us   worst of {} {:8.1f} us\n", records,
-             median(microseconds), kAppends, *std::max_element(microseconds.begin(), microseconds.end()));
+             median(microseconds), kAppends,
+             *std::max_element(microseconds.begin(), microseconds.end()));
   return {};
 }
 
@@ -83,8 +93,8 @@ Outcome time_query(const Ledger& ledger, const char* what, const LedgerFilter& f
     seconds.push_back(static_cast<double>(monotonic_ns() - begin) * 1e-9);
     found = reading.events.size();
   }
-  fmt::print("query {:<42} median {:6.3f} s   worst of 5 {:6.3f} s   {:>7} events\n", what, median(seconds),
-             *std::max_element(seconds.begin(), seconds.end()), found);
+  fmt::print("query {:<42} median {:6.3f} s   worst of 5 {:6.3f} s   {:>7} events\n", what,
+             median(seconds), *std::max_element(seconds.begin(), seconds.end()), found);
   return {};
 }
 
@@ -95,13 +105,16 @@ Outcome run(int64_t records, const fs::path& folder) {
   {
     std::ofstream out(big.path());
     for (int64_t i = 0; i < records; ++i) out << ledger_line(synthetic_event(i)) << '\n';
-    if (!out.flush()) return make_error(Status::error, "cannot write " + big.path().string(), "free some space");
+    if (!out.flush())
+      return make_error(Status::error, "cannot write " + big.path().string(), "free some space");
   }
-  fmt::print("{} records, {:.0f} MB\n", records, static_cast<double>(fs::file_size(big.path())) * 1e-6);
+  fmt::print("{} records, {:.0f} MB\n", records,
+             static_cast<double>(fs::file_size(big.path())) * 1e-6);
   ::sync();  // the lines just written must not be on their way to the disk while appends are timed
   KL_CHECK(time_appends(small, 10));
   KL_CHECK(time_appends(big, records));
-  KL_CHECK(time_query(big, "one kernel of one target", {.target = "rmsnorm", .kernel = sha256_hex("500")}));
+  KL_CHECK(time_query(big, "one kernel of one target",
+                      {.target = "rmsnorm", .kernel = sha256_hex("500")}));
   KL_CHECK(time_query(big, "target + engine + preset, newest 1000",
                       {.target = "rmsnorm", .engine = "cpu", .preset = "smoke", .newest = 1000}));
   KL_CHECK(time_query(big, "target + engine + preset",

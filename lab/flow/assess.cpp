@@ -24,7 +24,9 @@ bool is_candidate_evidence(const LedgerEvent& e) {
 bool is_of_champion(const LedgerEvent& e) {
   return !e.identity.kernel.empty() && e.identity.kernel == e.identity.baseline;
 }
-Status status_of(const LedgerEvent& e) { return status_from_string(e.status).value_or(Status::error); }
+Status status_of(const LedgerEvent& e) {
+  return status_from_string(e.status).value_or(Status::error);
+}
 
 // details.KEY, or the same key of the whole record in details.record.
 const Json* member(const Json* object, std::string_view key) {
@@ -50,7 +52,8 @@ std::string against(const LedgerEvent& e) {
 }
 
 // A calibration holds shares by seam, or by preset and seam when it covers several presets.
-std::optional<double> share_in(const LedgerEvent& e, const std::string& preset, const std::string& seam) {
+std::optional<double> share_in(const LedgerEvent& e, const std::string& preset,
+                               const std::string& seam) {
   const Json* shares = detail(e, "seam_share");
   if (const Json* of_preset = member(shares, preset)) shares = of_preset;
   return number_in(shares, seam);
@@ -71,8 +74,8 @@ bool is_of_preset(const LedgerEvent& e, const std::string& preset) {
 }
 
 EvidenceLine line_of(const LedgerEvent& e) {
-  return {e.id,     e.created_at, e.event_type,      e.status,  e.metric_name, e.metric_value,
-          e.preset, e.workspace,  e.identity.kernel, against(e), false,        {}};
+  return {e.id,     e.created_at, e.event_type,      e.status,   e.metric_name, e.metric_value,
+          e.preset, e.workspace,  e.identity.kernel, against(e), false,         {}};
 }
 
 bool is_finished_ab(const LedgerEvent& e) {
@@ -81,7 +84,9 @@ bool is_finished_ab(const LedgerEvent& e) {
   return is_integration(e) && against(e) == "champion" && !is_of_champion(e) &&
          std::find(finished.begin(), finished.end(), status_of(e)) != finished.end();
 }
-bool is_proof_against(Status status) { return status == Status::mismatch || status == Status::rejected; }
+bool is_proof_against(Status status) {
+  return status == Status::mismatch || status == Status::rejected;
+}
 bool is_failure(Status status) {
   return status == Status::build_failed || status == Status::load_failed ||
          status == Status::execution_failed || status == Status::timed_out;
@@ -90,8 +95,7 @@ bool is_failure(Status status) {
 // Sorts the events into the groups of the assessment and gathers the facts on the way.
 class Gathering {
  public:
-  Gathering(std::span<const LedgerEvent> events, const AssessRequest& request)
-      : request_(request) {
+  Gathering(std::span<const LedgerEvent> events, const AssessRequest& request) : request_(request) {
     a_.target = request.target;
     a_.engine = request.engine;
     a_.preset = request.preset;
@@ -118,8 +122,10 @@ class Gathering {
  private:
   void find_last_candidate(std::span<const LedgerEvent> events) {
     for (auto it = events.rbegin(); it != events.rend(); ++it) {
-      if (it->target != request_.target || it->engine != request_.engine || !it->identified()) continue;
-      if (!is_candidate_evidence(*it) || it->identity.kernel.empty() || is_of_champion(*it)) continue;
+      if (it->target != request_.target || it->engine != request_.engine || !it->identified())
+        continue;
+      if (!is_candidate_evidence(*it) || it->identity.kernel.empty() || is_of_champion(*it))
+        continue;
       a_.candidate_hash = it->identity.kernel;
       if (a_.workspace.empty()) a_.workspace = it->workspace;
       return;
@@ -134,7 +140,8 @@ class Gathering {
       return true;
     }
     const std::string& mine = now_.fingerprint_class;
-    if (mine.empty() || event.identity.fingerprint_class.empty() || event.identity.fingerprint_class == mine)
+    if (mine.empty() || event.identity.fingerprint_class.empty() ||
+        event.identity.fingerprint_class == mine)
       return false;
     a_.other_class.push_back(line_of(event));
     a_.other_class.back().because = {"another machine class"};
@@ -146,7 +153,8 @@ class Gathering {
     Identity now = now_;
     now.seams = request_.champion_set;
     auto reasons = stale_reasons(event, now);
-    if (status_of(event) != Status::ok && status_of(event) != Status::unstable) reasons.push_back("it failed");
+    if (status_of(event) != Status::ok && status_of(event) != Status::unstable)
+      reasons.push_back("it failed");
     EvidenceLine line = line_of(event);
     line.metric_name = "seam_share";
     line.metric_value = share_in(event, request_.preset, request_.seam);
@@ -162,8 +170,10 @@ class Gathering {
   }
 
   void take(const LedgerEvent& event) {
-    if (event.event_type == "promotion" || event.event_type == "rejection") return take_decision(event);
-    if (!is_candidate_evidence(event) || event.preset != request_.preset || set_aside(event)) return;
+    if (event.event_type == "promotion" || event.event_type == "rejection")
+      return take_decision(event);
+    if (!is_candidate_evidence(event) || event.preset != request_.preset || set_aside(event))
+      return;
     if (is_of_champion(event) && event.identity.kernel != a_.candidate_hash) return;
     if (is_finished_ab(event)) ++f_.tries;
     f_.any_evidence |= !is_of_champion(event);
@@ -204,13 +214,17 @@ class Gathering {
     const Status status = status_of(event);
     if (event.event_type == "verify") {
       f_.verified = status == Status::ok;
-      if (is_proof_against(status)) proof_ = fmt::format("verify says {} for this kernel", event.status);
+      if (is_proof_against(status))
+        proof_ = fmt::format("verify says {} for this kernel", event.status);
       failure_ = is_failure(status) ? fmt::format("verify ended {}", event.status) : "";
     } else if (event.event_type == "bench") {
-      bench_rejection_ = is_proof_against(status) ? fmt::format("bench says {} for this kernel", event.status) : "";
+      bench_rejection_ = is_proof_against(status)
+                             ? fmt::format("bench says {} for this kernel", event.status)
+                             : "";
       const bool conclusive =
           status == Status::improved || status == Status::regressed || status == Status::equivalent;
-      if (conclusive && event.metric_name == "time_ratio" && event.metric_value && *event.metric_value > 0)
+      if (conclusive && event.metric_name == "time_ratio" && event.metric_value &&
+          *event.metric_value > 0)
         a_.time_ratio = event.metric_value;
     } else if (is_finished_ab(event)) {
       f_.latest_ab = status;
@@ -224,7 +238,8 @@ class Gathering {
       set_aside(event);
       return;
     }
-    const bool names_this = !a_.candidate_hash.empty() && event.identity.kernel == a_.candidate_hash;
+    const bool names_this =
+        !a_.candidate_hash.empty() && event.identity.kernel == a_.candidate_hash;
     const bool promotion = event.event_type == "promotion" && status_of(event) == Status::promoted;
     if (promotion) f_.tries = 0;
     if (names_this) {
@@ -261,7 +276,8 @@ class Gathering {
 
 std::string quoted(const std::string& word) {
   const bool plain = !word.empty() && std::all_of(word.begin(), word.end(), [](char c) {
-    return std::isalnum(static_cast<unsigned char>(c)) != 0 || std::string_view("/._-+:,@%").find(c) != std::string_view::npos;
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
+           std::string_view("/._-+:,@%").find(c) != std::string_view::npos;
   });
   if (plain) return word;
   std::string result = "'";
@@ -273,28 +289,41 @@ NextStep next_step(const Assessment& a, const AssessRequest& request, PromotionA
   using A = PromotionAnswer;
   const std::string folder = a.workspace.empty() ? "workspaces/" + a.target : a.workspace;
   const auto verb = [&](std::string_view name, std::string_view rest = {}) {
-    return fmt::format("{} {} --workspace {}{}", request.command_prefix, name, quoted(folder), rest);
+    return fmt::format("{} {} --workspace {}{}", request.command_prefix, name, quoted(folder),
+                       rest);
   };
   const std::string preset = " --preset " + quoted(a.preset);
-  const std::string init = fmt::format("{} init --target {} --workspace {}{}", request.command_prefix,
-                                       quoted(a.target), quoted(folder), preset);
+  const std::string init =
+      fmt::format("{} init --target {} --workspace {}{}", request.command_prefix, quoted(a.target),
+                  quoted(folder), preset);
   const std::string targets = request.command_prefix + " list-targets --status";
   switch (answer) {
     case A::already_champion:
-      if (a.workspace.empty()) return {init, "nothing to promote: start a candidate from the champion"};
+      if (a.workspace.empty())
+        return {init, "nothing to promote: start a candidate from the champion"};
       return {verb("verify", preset), "nothing to promote: after changing the kernel, verify it"};
-    case A::rejected: return {verb("verify", preset), "mend the kernel, then verify it again"};
-    case A::deprioritized: return {targets, "more work here cannot pay: choose another target"};
-    case A::ready_for_workspace_family: return {targets, "no starter here: choose a target that has one"};
-    case A::ready_for_workspace: return {init, "a workspace from the champion is the start of a candidate"};
-    case A::needs_verify: return {verb("verify", preset), "is the kernel right?"};
-    case A::needs_integration_adapter: return {targets, "the trainer cannot run this target's kernels"};
-    case A::ready_for_integration: return {verb("integration-ab", preset), "does the trainer get faster?"};
+    case A::rejected:
+      return {verb("verify", preset), "mend the kernel, then verify it again"};
+    case A::deprioritized:
+      return {targets, "more work here cannot pay: choose another target"};
+    case A::ready_for_workspace_family:
+      return {targets, "no starter here: choose a target that has one"};
+    case A::ready_for_workspace:
+      return {init, "a workspace from the champion is the start of a candidate"};
+    case A::needs_verify:
+      return {verb("verify", preset), "is the kernel right?"};
+    case A::needs_integration_adapter:
+      return {targets, "the trainer cannot run this target's kernels"};
+    case A::ready_for_integration:
+      return {verb("integration-ab", preset), "does the trainer get faster?"};
     case A::stabilize_integration:
-      return {verb("integration-ab", preset + " --pairs 16"), "undecided: more pairs on a quieter machine"};
+      return {verb("integration-ab", preset + " --pairs 16"),
+              "undecided: more pairs on a quieter machine"};
     case A::needs_confirmation:
-      return {verb("integration-ab", preset), "a winner out of several tries is measured again, fresh"};
-    case A::ready_to_promote: return {verb("promote"), "shows the patch; --apply makes it the champion"};
+      return {verb("integration-ab", preset),
+              "a winner out of several tries is measured again, fresh"};
+    case A::ready_to_promote:
+      return {verb("promote"), "shows the patch; --apply makes it the champion"};
   }
   return {};
 }
@@ -306,9 +335,11 @@ std::vector<std::string> notes_of(const Assessment& a, const Facts& f) {
   if (f.verified && !a.time_ratio && !f.latest_ab)
     notes.push_back("no conclusive bench of this kernel: bench says cheaply whether it can matter");
   if (!a.other_class.empty())
-    notes.push_back(fmt::format("{} events of other machine classes, not counted", a.other_class.size()));
+    notes.push_back(
+        fmt::format("{} events of other machine classes, not counted", a.other_class.size()));
   if (!a.unidentified.empty())
-    notes.push_back(fmt::format("{} events without identity, which promote nothing", a.unidentified.size()));
+    notes.push_back(
+        fmt::format("{} events without identity, which promote nothing", a.unidentified.size()));
   return notes;
 }
 
@@ -329,7 +360,8 @@ Assessment assess(std::span<const LedgerEvent> events, const AssessRequest& requ
 }
 
 std::vector<std::string> assessed_event_types() {
-  return {"verify", "bench", "integration-ab", "integration-suite", "calibration", "promotion", "rejection"};
+  return {"verify",      "bench",     "integration-ab", "integration-suite",
+          "calibration", "promotion", "rejection"};
 }
 
 }  // namespace kl

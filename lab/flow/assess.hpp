@@ -53,12 +53,12 @@ struct AssessRequest {
   std::string target;
   std::string engine;
   std::string preset;
-  std::string seam;             // trainer seam of the target; empty: the trainer has none for it
-  bool has_starter = true;      // a champion exists for this engine
-  std::string champion_hash;    // SHA-256 of the champion's source; empty: none
-  std::string champion_set;     // hash of all champions, as `seams` of calibration events
-  std::string candidate_hash;   // of the given workspace; empty: the last one recorded
-  std::string workspace;        // folder; empty: the last one recorded
+  std::string seam;            // trainer seam of the target; empty: the trainer has none for it
+  bool has_starter = true;     // a champion exists for this engine
+  std::string champion_hash;   // SHA-256 of the champion's source; empty: none
+  std::string champion_set;    // hash of all champions, as `seams` of calibration events
+  std::string candidate_hash;  // of the given workspace; empty: the last one recorded
+  std::string workspace;       // folder; empty: the last one recorded
   // What would be measured now. Its kernel and baseline are set from the hashes above; an empty
   // field is not compared.
   Identity now;
@@ -113,19 +113,19 @@ struct Assessment {
   std::string candidate_hash, champion_hash, workspace;
   std::string state;
   std::string answer;
-  std::vector<std::string> blockers;      // everything that stands between here and promotion
+  std::vector<std::string> blockers;  // everything that stands between here and promotion
   NextStep next;
   std::vector<std::string> notes;
-  std::optional<double> seam_share;       // of the step, newest that is current
-  std::optional<double> time_ratio;       // candidate / champion, newest conclusive bench
-  std::optional<double> gain_bound;       // of the step time, at most
+  std::optional<double> seam_share;  // of the step, newest that is current
+  std::optional<double> time_ratio;  // candidate / champion, newest conclusive bench
+  std::optional<double> gain_bound;  // of the step time, at most
   std::optional<double> delta_eff;
-  double gain_threshold = 0.005;          // max(0.5 %, delta_eff)
-  int tries = 0;                          // finished A/Bs of any candidate since the last promotion
+  double gain_threshold = 0.005;  // max(0.5 %, delta_eff)
+  int tries = 0;                  // finished A/Bs of any candidate since the last promotion
   std::vector<EvidenceLine> heuristic, trace, integration;
-  std::vector<EvidenceLine> stale;        // another kernel or identity, with the reason
-  std::vector<EvidenceLine> other_class;  // another machine class: shown, never mixed
-  std::vector<EvidenceLine> unidentified; // version 1 lines: promote nothing
+  std::vector<EvidenceLine> stale;         // another kernel or identity, with the reason
+  std::vector<EvidenceLine> other_class;   // another machine class: shown, never mixed
+  std::vector<EvidenceLine> unidentified;  // version 1 lines: promote nothing
 
   template <class Self, class V>
   static void describe(Self& self, V& v) {

@@ -64,7 +64,8 @@ class Story {
     event.workspace = "w";
     event.event_type = type;
     event.status = status;
-    event.identity = {kernel_, "flags", "harness", "plan", kChampion, "other seams", "trainer", "class"};
+    event.identity = {kernel_,   "flags",       "harness", "plan",
+                      kChampion, "other seams", "trainer", "class"};
     events.push_back(std::move(event));
     return *this;
   }
@@ -117,15 +118,20 @@ AssessRequest without_starter() {
 std::vector<Row> table() {
   return {
       {"nothing is known", Story(), "no-evidence", "ready-for-workspace", without_candidate()},
-      {"a target without starter", Story(), "no-evidence", "ready-for-workspace-family", without_starter()},
+      {"a target without starter", Story(), "no-evidence", "ready-for-workspace-family",
+       without_starter()},
       {"a fresh workspace", Story(), "no-evidence", "needs-verify"},
       {"a share alone", Story().calibration(0.1), "trace-backed", "needs-verify"},
-      {"a share and no workspace", Story().calibration(0.1), "trace-backed", "ready-for-workspace", without_candidate()},
+      {"a share and no workspace", Story().calibration(0.1), "trace-backed", "ready-for-workspace",
+       without_candidate()},
       {"a share too small", Story().calibration(0.004), "trace-deprioritized", "deprioritized"},
       {"verified without a share", Story().verify(), "verified-only", "ready-for-integration"},
-      {"verified with a share", Story().calibration(0.1).verify(), "ready-for-integration-test", "ready-for-integration"},
-      {"no seam in the trainer", Story().verify(), "verified-only", "needs-integration-adapter", without_seam()},
-      {"the last recorded candidate", Story().verify(), "verified-only", "ready-for-integration", without_candidate()},
+      {"verified with a share", Story().calibration(0.1).verify(), "ready-for-integration-test",
+       "ready-for-integration"},
+      {"no seam in the trainer", Story().verify(), "verified-only", "needs-integration-adapter",
+       without_seam()},
+      {"the last recorded candidate", Story().verify(), "verified-only", "ready-for-integration",
+       without_candidate()},
       {"a bench that cannot matter", Story().calibration(0.05).verify().bench("improved", 0.95),
        "trace-deprioritized", "deprioritized"},
       {"a bench that can", Story().calibration(0.05).verify().bench("improved", 0.85),
@@ -137,33 +143,51 @@ std::vector<Row> table() {
       {"an undecided bench", Story().calibration(0.5).verify().bench("inconclusive", 1.1),
        "ready-for-integration-test", "ready-for-integration"},
       {"a mismatch", Story().calibration(0.1).verify("mismatch"), "trace-backed", "rejected"},
-      {"a mismatch is not undone by a luckier seed", Story().verify("mismatch").verify("ok"), "no-evidence", "rejected"},
+      {"a mismatch is not undone by a luckier seed", Story().verify("mismatch").verify("ok"),
+       "no-evidence", "rejected"},
       {"a build failure", Story().verify("build-failed"), "no-evidence", "rejected"},
-      {"a failure that went away", Story().verify("timed-out").verify("ok"), "verified-only", "ready-for-integration"},
-      {"a bench that rejected", Story().verify().bench("rejected", 0.5), "verified-only", "rejected"},
-      {"evidence of another kernel only", Story(kOther).verify().ab("validated"), "stale", "needs-verify"},
-      {"validated at the first try", Story().calibration(0.2).verify().ab("validated"), "integration-validated", "ready-to-promote"},
-      {"validated, never verified", Story().ab("validated"), "integration-validated", "needs-verify"},
+      {"a failure that went away", Story().verify("timed-out").verify("ok"), "verified-only",
+       "ready-for-integration"},
+      {"a bench that rejected", Story().verify().bench("rejected", 0.5), "verified-only",
+       "rejected"},
+      {"evidence of another kernel only", Story(kOther).verify().ab("validated"), "stale",
+       "needs-verify"},
+      {"validated at the first try", Story().calibration(0.2).verify().ab("validated"),
+       "integration-validated", "ready-to-promote"},
+      {"validated, never verified", Story().ab("validated"), "integration-validated",
+       "needs-verify"},
       {"regressed", Story().verify().ab("regressed"), "integration-regressed", "deprioritized"},
       {"equivalent", Story().verify().ab("equivalent"), "integration-equivalent", "deprioritized"},
       {"mixed", Story().verify().ab("mixed"), "integration-mixed", "stabilize-integration"},
-      {"inconclusive", Story().verify().ab("inconclusive"), "integration-tested", "stabilize-integration"},
-      {"an A/B that broke off", Story().verify().ab("error"), "verified-only", "ready-for-integration"},
+      {"inconclusive", Story().verify().ab("inconclusive"), "integration-tested",
+       "stabilize-integration"},
+      {"an A/B that broke off", Story().verify().ab("error"), "verified-only",
+       "ready-for-integration"},
       {"an A/B against the reference moves nothing", Story().verify().ab("validated", "reference"),
        "verified-only", "ready-for-integration"},
-      {"a winner after a try that was undecided", Story().verify().ab("inconclusive").ab("validated"),
-       "integration-validated", "needs-confirmation"},
-      {"a winner after another candidate's try", Story(kOther).verify().ab("equivalent").of(kCandidate).verify().ab("validated"),
+      {"a winner after a try that was undecided",
+       Story().verify().ab("inconclusive").ab("validated"), "integration-validated",
+       "needs-confirmation"},
+      {"a winner after another candidate's try",
+       Story(kOther).verify().ab("equivalent").of(kCandidate).verify().ab("validated"),
        "integration-validated", "needs-confirmation"},
       {"a winner confirmed", Story().verify().ab("inconclusive").ab("validated").ab("validated"),
        "integration-validated", "ready-to-promote"},
       {"a confirmation that failed", Story().verify().ab("validated").ab("inconclusive"),
        "integration-validated", "needs-confirmation"},
       {"a promotion starts the count of tries again",
-       Story(kOther).ab("inconclusive").ab("validated").promotion().of(kCandidate).verify().ab("validated"),
+       Story(kOther)
+           .ab("inconclusive")
+           .ab("validated")
+           .promotion()
+           .of(kCandidate)
+           .verify()
+           .ab("validated"),
        "integration-validated", "ready-to-promote"},
-      {"promoted", Story().verify().ab("validated").promotion(), "promoted", "already-champion", with_champion(kCandidate)},
-      {"the champion unchanged", Story(), "no-evidence", "already-champion", with_champion(kCandidate)},
+      {"promoted", Story().verify().ab("validated").promotion(), "promoted", "already-champion",
+       with_champion(kCandidate)},
+      {"the champion unchanged", Story(), "no-evidence", "already-champion",
+       with_champion(kCandidate)},
       {"conclusive before deprioritized", Story().calibration(0.001).verify().ab("validated"),
        "integration-validated", "ready-to-promote"},
   };
@@ -185,14 +209,17 @@ TEST(Assess, TheTableCoversEveryStateAndEveryAnswer) {
     states.insert(row.state);
     answers.insert(row.answer);
   }
-  EXPECT_EQ(states, std::set<std::string>(promotion_state_names().begin(), promotion_state_names().end()));
-  EXPECT_EQ(answers, std::set<std::string>(promotion_answer_names().begin(), promotion_answer_names().end()));
+  EXPECT_EQ(states,
+            std::set<std::string>(promotion_state_names().begin(), promotion_state_names().end()));
+  EXPECT_EQ(answers, std::set<std::string>(promotion_answer_names().begin(),
+                                           promotion_answer_names().end()));
 }
 
 TEST(Assess, NoNextCommandNamesAVerbThatDoesNotExist) {
-  const std::set<std::string> verbs = {"list-targets", "init",    "bench",     "verify", "integration-ab",
-                                       "promotion-check", "evidence", "promote", "history", "diff",
-                                       "restore",      "calibrate", "doctor",  "ledger", "tour"};
+  const std::set<std::string> verbs = {
+      "list-targets",    "init",      "bench",   "verify",  "integration-ab",
+      "promotion-check", "evidence",  "promote", "history", "diff",
+      "restore",         "calibrate", "doctor",  "ledger",  "tour"};
   for (const auto& row : table()) {
     const auto a = assess(row.story.events, row.ask);
     std::istringstream words(a.next.command);
@@ -204,7 +231,8 @@ TEST(Assess, NoNextCommandNamesAVerbThatDoesNotExist) {
   }
 }
 
-// Each field of an A/B's or a verify's identity: changing it makes the evidence stale, with a reason.
+// Each field of an A/B's or a verify's identity: changing it makes the evidence stale, with a
+// reason.
 TEST(Assess, EvidenceGoesStaleWhenAnythingItDependsOnChanges) {
   struct Change {
     const char* name;
@@ -223,7 +251,8 @@ TEST(Assess, EvidenceGoesStaleWhenAnythingItDependsOnChanges) {
     const auto a = assess(story.events, ask);
     EXPECT_EQ(a.answer == "needs-verify", change.verify_stale) << change.name;
     EXPECT_EQ(a.integration.empty(), change.ab_stale) << change.name;
-    EXPECT_EQ(a.stale.size(), static_cast<size_t>(change.verify_stale + change.ab_stale)) << change.name;
+    EXPECT_EQ(a.stale.size(), static_cast<size_t>(change.verify_stale + change.ab_stale))
+        << change.name;
     for (const auto& line : a.stale) EXPECT_FALSE(line.because.empty()) << change.name;
   }
   const auto other_champion = assess(story.events, with_champion(kOldChampion));
@@ -285,9 +314,10 @@ TEST(Assess, TheShareComesFromTheNewestCurrentSource) {
 TEST(Assess, ACalibrationOfSeveralPresetsIsReadByPreset) {
   auto story = Story().calibration(0.1);
   story.last().preset = "";
-  story.last().details = {{"record",
-                           {{"seam_share", {{"smoke", {{"rmsnorm", 0.07}}}, {"big", {{"rmsnorm", 0.5}}}}},
-                            {"aa", {{"smoke", {{"delta_eff", 0.02}}}}}}}};
+  story.last().details = {
+      {"record",
+       {{"seam_share", {{"smoke", {{"rmsnorm", 0.07}}}, {"big", {{"rmsnorm", 0.5}}}}},
+        {"aa", {{"smoke", {{"delta_eff", 0.02}}}}}}}};
   const auto a = assess(story.events, request());
   EXPECT_EQ(a.seam_share, 0.07);
   EXPECT_EQ(a.delta_eff, 0.02);
@@ -295,7 +325,8 @@ TEST(Assess, ACalibrationOfSeveralPresetsIsReadByPreset) {
 }
 
 TEST(Assess, GainBoundIsShareTimesGainOfTheBench) {
-  const auto a = assess(Story().calibration(0.08).verify().bench("improved", 0.75).events, request());
+  const auto a =
+      assess(Story().calibration(0.08).verify().bench("improved", 0.75).events, request());
   ASSERT_TRUE(a.gain_bound.has_value());
   EXPECT_NEAR(*a.gain_bound, 0.02, 1e-15);
   EXPECT_EQ(a.gain_threshold, 0.005);

@@ -18,10 +18,13 @@ struct StateRow {
 constexpr std::array kStates = {
     StateRow{S::promoted, [](const Facts& f) { return f.is_champion && f.promotion_recorded; }},
     StateRow{S::stale, [](const Facts& f) { return f.any_evidence && !f.current_evidence; }},
-    StateRow{S::integration_validated, [](const Facts& f) { return f.conclusive_ab == Status::validated; }},
-    StateRow{S::integration_regressed, [](const Facts& f) { return f.conclusive_ab == Status::regressed; }},
+    StateRow{S::integration_validated,
+             [](const Facts& f) { return f.conclusive_ab == Status::validated; }},
+    StateRow{S::integration_regressed,
+             [](const Facts& f) { return f.conclusive_ab == Status::regressed; }},
     StateRow{S::integration_mixed, [](const Facts& f) { return f.conclusive_ab == Status::mixed; }},
-    StateRow{S::integration_equivalent, [](const Facts& f) { return f.conclusive_ab == Status::equivalent; }},
+    StateRow{S::integration_equivalent,
+             [](const Facts& f) { return f.conclusive_ab == Status::equivalent; }},
     StateRow{S::integration_tested, [](const Facts& f) { return f.latest_ab.has_value(); }},
     StateRow{S::trace_deprioritized, [](const Facts& f) { return !f.can_matter(); }},
     StateRow{S::ready_for_integration_test,
@@ -49,8 +52,9 @@ constexpr std::array kAnswers = {
     AnswerRow{A::needs_verify, [](const Facts& f, S) { return !f.verified; }},
     AnswerRow{A::needs_integration_adapter, [](const Facts& f, S) { return !f.has_seam; }},
     AnswerRow{A::ready_for_integration, [](const Facts& f, S) { return !f.latest_ab.has_value(); }},
-    AnswerRow{A::stabilize_integration,
-              [](const Facts&, S s) { return s == S::integration_mixed || s == S::integration_tested; }},
+    AnswerRow{
+        A::stabilize_integration,
+        [](const Facts&, S s) { return s == S::integration_mixed || s == S::integration_tested; }},
     AnswerRow{A::needs_confirmation, [](const Facts& f, S) { return !f.confirmed(); }},
     AnswerRow{A::ready_to_promote, [](const Facts&, S) { return true; }},
 };
@@ -71,35 +75,58 @@ std::vector<std::string> names(const std::array<Row, n>& rows) {
 
 std::string_view to_string(PromotionState state) {
   switch (state) {
-    case S::promoted: return "promoted";
-    case S::stale: return "stale";
-    case S::integration_validated: return "integration-validated";
-    case S::integration_regressed: return "integration-regressed";
-    case S::integration_mixed: return "integration-mixed";
-    case S::integration_equivalent: return "integration-equivalent";
-    case S::integration_tested: return "integration-tested";
-    case S::trace_deprioritized: return "trace-deprioritized";
-    case S::ready_for_integration_test: return "ready-for-integration-test";
-    case S::trace_backed: return "trace-backed";
-    case S::verified_only: return "verified-only";
-    case S::no_evidence: return "no-evidence";
+    case S::promoted:
+      return "promoted";
+    case S::stale:
+      return "stale";
+    case S::integration_validated:
+      return "integration-validated";
+    case S::integration_regressed:
+      return "integration-regressed";
+    case S::integration_mixed:
+      return "integration-mixed";
+    case S::integration_equivalent:
+      return "integration-equivalent";
+    case S::integration_tested:
+      return "integration-tested";
+    case S::trace_deprioritized:
+      return "trace-deprioritized";
+    case S::ready_for_integration_test:
+      return "ready-for-integration-test";
+    case S::trace_backed:
+      return "trace-backed";
+    case S::verified_only:
+      return "verified-only";
+    case S::no_evidence:
+      return "no-evidence";
   }
   return "no-evidence";
 }
 
 std::string_view to_string(PromotionAnswer answer) {
   switch (answer) {
-    case A::already_champion: return "already-champion";
-    case A::rejected: return "rejected";
-    case A::deprioritized: return "deprioritized";
-    case A::ready_for_workspace_family: return "ready-for-workspace-family";
-    case A::ready_for_workspace: return "ready-for-workspace";
-    case A::needs_verify: return "needs-verify";
-    case A::needs_integration_adapter: return "needs-integration-adapter";
-    case A::ready_for_integration: return "ready-for-integration";
-    case A::stabilize_integration: return "stabilize-integration";
-    case A::needs_confirmation: return "needs-confirmation";
-    case A::ready_to_promote: return "ready-to-promote";
+    case A::already_champion:
+      return "already-champion";
+    case A::rejected:
+      return "rejected";
+    case A::deprioritized:
+      return "deprioritized";
+    case A::ready_for_workspace_family:
+      return "ready-for-workspace-family";
+    case A::ready_for_workspace:
+      return "ready-for-workspace";
+    case A::needs_verify:
+      return "needs-verify";
+    case A::needs_integration_adapter:
+      return "needs-integration-adapter";
+    case A::ready_for_integration:
+      return "ready-for-integration";
+    case A::stabilize_integration:
+      return "stabilize-integration";
+    case A::needs_confirmation:
+      return "needs-confirmation";
+    case A::ready_to_promote:
+      return "ready-to-promote";
   }
   return "rejected";
 }
@@ -139,8 +166,10 @@ std::vector<std::string> blockers_of(const Facts& f) {
       "no passing verify of this kernel with what is there now");
   add(!f.has_seam, "the trainer has no seam for this target");
   if (!f.can_matter() && !f.conclusive_ab)
-    add(true, fmt::format("at most {:.2f} % of the step can be gained; below {:.2f} % nothing can be decided",
-                          100 * *f.gain_bound, 100 * f.gain_threshold));
+    add(true,
+        fmt::format(
+            "at most {:.2f} % of the step can be gained; below {:.2f} % nothing can be decided",
+            100 * *f.gain_bound, 100 * f.gain_threshold));
   if (!f.conclusive_ab) {
     add(true, f.latest_ab ? "the A/B against the champion is inconclusive"
                           : "no A/B against the champion of this kernel with what is there now");

@@ -11,19 +11,19 @@ struct Facts {
   bool has_candidate = false;
   bool has_starter = false;
   bool has_seam = false;
-  bool is_champion = false;            // the candidate's hash is the champion's
-  bool promotion_recorded = false;     // a promotion event names the hash
-  bool any_evidence = false;           // verify, bench or A/B of any candidate, this preset and class
-  bool current_evidence = false;       // some of it current for this candidate
-  bool verified = false;               // newest current verify is ok
-  std::string rejection;               // why this kernel is ruled out; empty: it is not
-  std::optional<Status> conclusive_ab; // newest current validated, regressed, mixed or equivalent
-  std::optional<Status> latest_ab;     // newest current finished A/B, inconclusive ones too
+  bool is_champion = false;         // the candidate's hash is the champion's
+  bool promotion_recorded = false;  // a promotion event names the hash
+  bool any_evidence = false;        // verify, bench or A/B of any candidate, this preset and class
+  bool current_evidence = false;    // some of it current for this candidate
+  bool verified = false;            // newest current verify is ok
+  std::string rejection;            // why this kernel is ruled out; empty: it is not
+  std::optional<Status> conclusive_ab;  // newest current validated, regressed, mixed or equivalent
+  std::optional<Status> latest_ab;      // newest current finished A/B, inconclusive ones too
   std::optional<double> seam_share;
-  std::optional<double> gain_bound;    // share × (1 − time ratio), or the share itself
+  std::optional<double> gain_bound;  // share × (1 − time ratio), or the share itself
   double gain_threshold = 0.005;
-  int tries = 0;                       // finished A/Bs since the last promotion, any candidate
-  int latest_validated_run = 0;        // newest current A/Bs in a row that are validated
+  int tries = 0;                 // finished A/Bs since the last promotion, any candidate
+  int latest_validated_run = 0;  // newest current A/Bs in a row that are validated
 
   bool can_matter() const { return !gain_bound || *gain_bound >= gain_threshold; }
   bool confirmed() const { return tries <= 1 || latest_validated_run >= 2; }

@@ -8,13 +8,15 @@ namespace kl {
 namespace {
 
 const IdentityField kKernel{"kernel", &Identity::kernel, "another kernel source"};
-const IdentityField kFlags{"flags", &Identity::flags, "compiler, flags or device of the build changed"};
+const IdentityField kFlags{"flags", &Identity::flags,
+                           "compiler, flags or device of the build changed"};
 const IdentityField kHarness{"harness", &Identity::harness, "harness, spec or oracle changed"};
 const IdentityField kCasePlan{"case_plan", &Identity::case_plan, "case plan changed"};
 const IdentityField kBaseline{"baseline", &Identity::baseline, "champion changed"};
 const IdentityField kSeams{"seams", &Identity::seams, "kernel of another seam changed"};
 const IdentityField kTrainer{"trainer", &Identity::trainer, "trainer or its preset changed"};
-const IdentityField kClass{"fingerprint_class", &Identity::fingerprint_class, "another machine class"};
+const IdentityField kClass{"fingerprint_class", &Identity::fingerprint_class,
+                           "another machine class"};
 
 const std::vector<IdentityUse> kTable = {
     {"verify", {kKernel, kFlags, kHarness, kCasePlan, kBaseline, kClass}},
@@ -36,8 +38,9 @@ const std::vector<IdentityUse> kTable = {
 std::span<const IdentityUse> identity_table() { return kTable; }
 
 std::span<const IdentityField> identity_fields(std::string_view event_type) {
-  const auto it = std::find_if(kTable.begin(), kTable.end(),
-                               [&](const IdentityUse& use) { return use.event_type == event_type; });
+  const auto it = std::find_if(kTable.begin(), kTable.end(), [&](const IdentityUse& use) {
+    return use.event_type == event_type;
+  });
   if (it == kTable.end()) return {};
   return it->fields;
 }

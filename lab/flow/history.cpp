@@ -24,12 +24,14 @@ EvidenceLine verdict_line(const LedgerEvent& e) {
 
 }  // namespace
 
-std::vector<HistoryEntry> history(std::span<const LedgerEvent> events, const HistoryRequest& request,
-                                  const ObjectStore& objects) {
+std::vector<HistoryEntry> history(std::span<const LedgerEvent> events,
+                                  const HistoryRequest& request, const ObjectStore& objects) {
   std::vector<HistoryEntry> entries;
   std::map<std::string, size_t> index;
   for (const auto& event : events) {
-    if (event.target != request.target || event.engine != request.engine || event.identity.kernel.empty()) continue;
+    if (event.target != request.target || event.engine != request.engine ||
+        event.identity.kernel.empty())
+      continue;
     if (!request.workspace.empty() && event.workspace != request.workspace) continue;
     const auto [it, added] = index.emplace(event.identity.kernel, entries.size());
     if (added) entries.push_back({event.identity.kernel, event.created_at});
@@ -48,14 +50,15 @@ std::vector<HistoryEntry> history(std::span<const LedgerEvent> events, const His
   return entries;
 }
 
-Result<std::string> named_source(std::string_view name, const SourceNames& names, const ObjectStore& objects) {
+Result<std::string> named_source(std::string_view name, const SourceNames& names,
+                                 const ObjectStore& objects) {
   if (name == "champion") return read_file(names.champion);
   if (name == "workspace") return read_file(names.workspace_kernel);
   return objects.get(name);
 }
 
-Result<SourceDiff> diff_named(std::string_view before, std::string_view after, const SourceNames& names,
-                              const ObjectStore& objects) {
+Result<SourceDiff> diff_named(std::string_view before, std::string_view after,
+                              const SourceNames& names, const ObjectStore& objects) {
   KL_TRY(const std::string a, named_source(before, names, objects));
   KL_TRY(const std::string b, named_source(after, names, objects));
   return diff_sources(a, b, std::string(before), std::string(after));

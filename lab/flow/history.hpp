@@ -17,7 +17,7 @@ struct HistoryEntry {
   std::string first_seen, last_seen;  // UTC, of its events
   bool stored = false;                // the source is in the object store
   bool is_champion = false;
-  std::vector<EvidenceLine> verdicts; // in the order they were recorded
+  std::vector<EvidenceLine> verdicts;  // in the order they were recorded
 
   template <class Self, class V>
   static void describe(Self& self, V& v) {
@@ -33,22 +33,23 @@ struct HistoryEntry {
 struct HistoryRequest {
   std::string target;
   std::string engine;
-  std::string workspace;      // empty: of every workspace
+  std::string workspace;  // empty: of every workspace
   std::string champion_hash;
 };
 
 // Sources with at least one verify, oldest first by their first event.
-std::vector<HistoryEntry> history(std::span<const LedgerEvent> events, const HistoryRequest& request,
-                                  const ObjectStore& objects);
+std::vector<HistoryEntry> history(std::span<const LedgerEvent> events,
+                                  const HistoryRequest& request, const ObjectStore& objects);
 
 // `hash_or_prefix` of a stored source; "champion" and "workspace" are read from the files.
 struct SourceNames {
   std::filesystem::path champion;
   std::filesystem::path workspace_kernel;
 };
-Result<std::string> named_source(std::string_view name, const SourceNames& names, const ObjectStore& objects);
-Result<SourceDiff> diff_named(std::string_view before, std::string_view after, const SourceNames& names,
-                              const ObjectStore& objects);
+Result<std::string> named_source(std::string_view name, const SourceNames& names,
+                                 const ObjectStore& objects);
+Result<SourceDiff> diff_named(std::string_view before, std::string_view after,
+                              const SourceNames& names, const ObjectStore& objects);
 
 struct RestoredKernel {
   static constexpr std::string_view kSchema = "restore";

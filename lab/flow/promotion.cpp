@@ -41,14 +41,18 @@ Result<ProvenanceFile> read_provenance_file(const fs::path& folder) {
   KL_TRY(const Json json, read_json_file(path));
   auto file = from_json<ProvenanceFile>(json);
   if (!file.ok())
-    return make_error(Status::error, fmt::format("{}: {}", path.string(), file.error().what), "restore that file");
+    return make_error(Status::error, fmt::format("{}: {}", path.string(), file.error().what),
+                      "restore that file");
   return file;
 }
 
-Result<PromotionPatch> patch_of(const fs::path& champion, std::string_view before, std::string_view after) {
-  const fs::path shown = fs::path("targets") / champion.parent_path().filename() / champion.filename();
+Result<PromotionPatch> patch_of(const fs::path& champion, std::string_view before,
+                                std::string_view after) {
+  const std::string shown = fmt::format("targets/{}/{}", champion.parent_path().filename().string(),
+                                        champion.filename().string());
   PromotionPatch patch;
-  KL_TRY(patch.diff, diff_sources(before, after, fmt::format("a/{}", shown.string()), fmt::format("b/{}", shown.string())));
+  KL_TRY(patch.diff,
+         diff_sources(before, after, fmt::format("a/{}", shown), fmt::format("b/{}", shown)));
   patch.from_hash = sha256_hex(before);
   patch.to_hash = sha256_hex(after);
   return patch;
@@ -62,18 +66,22 @@ Result<PromotionPatch> promotion_patch(const fs::path& champion, std::string_vie
 }
 
 Result<Provenance> apply_promotion(const PromotionRequest& request) {
-  const fs::path folder = request.champion.has_parent_path() ? request.champion.parent_path() : fs::path(".");
+  const fs::path folder =
+      request.champion.has_parent_path() ? request.champion.parent_path() : fs::path(".");
   const FolderLock lock(folder);
   KL_TRY(const std::string before, read_file(request.champion));
   KL_TRY(const PromotionPatch patch, patch_of(request.champion, before, request.source));
   if (!request.verified_hash.empty() && patch.to_hash != request.verified_hash)
-    return refused(fmt::format("the kernel is not the one that was verified: {:.12} now, {:.12} then",
-                               patch.to_hash, request.verified_hash),
-                   "run promote again: it verifies what is there now");
+    return refused(
+        fmt::format("the kernel is not the one that was verified: {:.12} now, {:.12} then",
+                    patch.to_hash, request.verified_hash),
+        "run promote again: it verifies what is there now");
   if (!request.forced && patch.from_hash != request.made_from)
-    return refused(fmt::format("the champion changed since this candidate was made: {:.12} now, {:.12} then",
-                               patch.from_hash, request.made_from),
-                   "make a workspace from the new champion and bring your change over; --force --why overrides");
+    return refused(
+        fmt::format("the champion changed since this candidate was made: {:.12} now, {:.12} then",
+                    patch.from_hash, request.made_from),
+        "make a workspace from the new champion and bring your change over; --force --why "
+        "overrides");
   if (patch.from_hash == patch.to_hash)
     return refused("the candidate is the champion already", "change the kernel first");
   KL_TRY(ProvenanceFile file, read_provenance_file(folder));
@@ -94,12 +102,14 @@ Result<Provenance> apply_promotion(const PromotionRequest& request) {
   file.champions[request.champion.filename().string()] = provenance;
 
   KL_CHECK(write_file_atomic(request.champion, request.source));
-  if (auto written = write_file_atomic(folder / kProvenanceFile, dump_pretty(to_json(file)) + "\n"); !written.ok()) {
+  if (auto written = write_file_atomic(folder / kProvenanceFile, dump_pretty(to_json(file)) + "\n");
+      !written.ok()) {
     if (auto undone = write_file_atomic(request.champion, before); !undone.ok())
-      return make_error(Status::error,
-                        fmt::format("{}; and the champion could not be put back: {}", written.error().what,
-                                    undone.error().what),
-                        fmt::format("restore {} from object {:.12}", request.champion.string(), patch.from_hash));
+      return make_error(
+          Status::error,
+          fmt::format("{}; and the champion could not be put back: {}", written.error().what,
+                      undone.error().what),
+          fmt::format("restore {} from object {:.12}", request.champion.string(), patch.from_hash));
     return make_error(written.error().status, written.error().what + "; the champion was put back",
                       written.error().remedy);
   }

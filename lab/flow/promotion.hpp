@@ -19,8 +19,8 @@ struct Provenance {
   std::string target;
   std::string engine;
   std::string kernel_hash;
-  std::string from_hash;                // the champion it replaced
-  std::string promoted_at;              // UTC
+  std::string from_hash;    // the champion it replaced
+  std::string promoted_at;  // UTC
   std::string lab_version;
   std::string git_commit;
   std::string preset;
@@ -29,7 +29,7 @@ struct Provenance {
   int64_t lines_added = 0;
   int64_t lines_removed = 0;
   bool forced = false;
-  std::string why;                      // of a forced one
+  std::string why;  // of a forced one
 
   template <class Self, class V>
   static void describe(Self& self, V& v) {
@@ -71,7 +71,8 @@ struct PromotionPatch {
   std::string to_hash;    // the candidate
 };
 // `source`: of a workspace's kernel, or of a stored object.
-Result<PromotionPatch> promotion_patch(const std::filesystem::path& champion, std::string_view source);
+Result<PromotionPatch> promotion_patch(const std::filesystem::path& champion,
+                                       std::string_view source);
 
 struct PromotionRequest {
   std::filesystem::path champion;  // the file to replace

@@ -43,7 +43,7 @@ struct WorkspaceRecord {
   std::string kernel_file;    // name inside the workspace
   std::string champion_hash;  // SHA-256 of the champion it was copied from
   WorkspaceContext context;
-  std::string content_hash;   // of the other fields: a hand edit is seen
+  std::string content_hash;  // of the other fields: a hand edit is seen
 
   template <class Self, class V>
   static void describe(Self& self, V& v) {
@@ -74,7 +74,7 @@ struct InitRequest {
   const Engine* engine = nullptr;
   std::filesystem::path folder;  // must not exist, or be empty
   std::string preset;
-  std::string language;          // empty: the engine's own
+  std::string language;  // empty: the engine's own
   std::string rationale;
 };
 

@@ -106,8 +106,9 @@ TEST_F(WorkspaceTest, InitCopiesTheChampionAndSaysWhereItCameFrom) {
 TEST_F(WorkspaceTest, ReadmeSaysTheContract) {
   ASSERT_TRUE(init().ok());
   const std::string readme = read_file(folder_ / "README.md").value();
-  for (const auto* part : {"# double_it", "Twice the input.", "y = 2 x", "`kernel.cpp`", "| input | `x` | [N, C]",
-                           "| output | `y` | [N, C] | T | write |", "exact-reorder", "verify --workspace"})
+  for (const auto* part :
+       {"# double_it", "Twice the input.", "y = 2 x", "`kernel.cpp`", "| input | `x` | [N, C]",
+        "| output | `y` | [N, C] | T | write |", "exact-reorder", "verify --workspace"})
     EXPECT_THAT(readme, HasSubstr(part));
 }
 
@@ -290,7 +291,8 @@ TEST_F(PromotionTest, ChampionIsPutBackWhenTheProvenanceCannotBeWritten) {
     const rlimit limit{1 << 16, 1 << 16};
     ::setrlimit(RLIMIT_FSIZE, &limit);
     const auto applied = apply_promotion(unwritable);
-    ::_exit(!applied.ok() && applied.error().what.find("was put back") != std::string::npos ? 0 : 1);
+    ::_exit(!applied.ok() && applied.error().what.find("was put back") != std::string::npos ? 0
+                                                                                            : 1);
   }
   int status = 0;
   ::waitpid(pid, &status, 0);
@@ -305,7 +307,8 @@ TEST_F(PromotionTest, PromotingTheChampionItselfIsRefused) {
   EXPECT_EQ(apply_promotion(same).error().status, Status::refused);
 }
 
-LedgerEvent event(const std::string& type, const std::string& kernel, const std::string& workspace, const std::string& at) {
+LedgerEvent event(const std::string& type, const std::string& kernel, const std::string& workspace,
+                  const std::string& at) {
   LedgerEvent e;
   e.id = at;
   e.created_at = at;
@@ -321,8 +324,9 @@ LedgerEvent event(const std::string& type, const std::string& kernel, const std:
 TEST_F(PromotionTest, HistoryListsEverySourceThatWasVerifiedWithItsVerdicts) {
   const std::string stored = objects_.put("source a", ".cpp").value();
   const std::vector<LedgerEvent> events = {
-      event("verify", stored, "w", "1"), event("bench", stored, "w", "2"), event("bench", "benched only", "w", "3"),
-      event("verify", "gone", "other", "4"), event("integration-ab", stored, "w", "5")};
+      event("verify", stored, "w", "1"), event("bench", stored, "w", "2"),
+      event("bench", "benched only", "w", "3"), event("verify", "gone", "other", "4"),
+      event("integration-ab", stored, "w", "5")};
   const auto all = history(events, {"double_it", "cpu", "", stored}, objects_);
   ASSERT_EQ(all.size(), 2u);
   EXPECT_EQ(all[0].kernel, stored);
@@ -344,7 +348,8 @@ TEST_F(PromotionTest, RestoreBringsASourceBackAndKeepsWhatWasThere) {
   EXPECT_FALSE(restore_kernel(workspace_, "ffffffff", objects_).ok());
   EXPECT_EQ(read_file(workspace_.kernel()).value(), "an older try\n");
 
-  const auto diff = diff_named("champion", hash.substr(0, 8), {champion(), workspace_.kernel()}, objects_);
+  const auto diff =
+      diff_named("champion", hash.substr(0, 8), {champion(), workspace_.kernel()}, objects_);
   ASSERT_TRUE(diff.ok());
   EXPECT_EQ(diff->lines_removed, 3);
   EXPECT_EQ(diff->lines_added, 1);

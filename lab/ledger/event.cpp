@@ -22,7 +22,8 @@ void drop_nulls(Json& json) {
     it = it->is_null() ? json.erase(it) : std::next(it);
 }
 
-// A line of the lab's own layout is hashed as it stands; any other is brought into that layout first.
+// A line of the lab's own layout is hashed as it stands; any other is brought into that layout
+// first.
 bool matches_id(std::string_view line, const std::string& id, const Json& json) {
   const std::string member = "\"id\":\"" + id + "\",";
   if (const size_t at = line.rfind(member); at != std::string_view::npos) {
@@ -41,7 +42,8 @@ class Backward {
   explicit Backward(std::string_view line) : line_(line), end_(line.size()) {}
 
   bool literal(std::string_view text) {
-    if (end_ < text.size() || line_.compare(end_ - text.size(), text.size(), text) != 0) return false;
+    if (end_ < text.size() || line_.compare(end_ - text.size(), text.size(), text) != 0)
+      return false;
     end_ -= text.size();
     return true;
   }
@@ -76,24 +78,31 @@ class Backward {
 
 std::span<const std::string> ledger_event_types() {
   static const std::array<std::string, 12> types = {
-      "bench",        "verify",       "capture",        "trace-profile",
-      "auto-review",  "trace-review", "deep-profile",   "integration-ab",
-      "integration-suite", "calibration", "promotion", "rejection"};
+      "bench",        "verify",       "capture",        "trace-profile",     "auto-review",
+      "trace-review", "deep-profile", "integration-ab", "integration-suite", "calibration",
+      "promotion",    "rejection"};
   return types;
 }
 
 std::string_view to_string(LineKind kind) {
   switch (kind) {
-    case LineKind::event: return "event";
-    case LineKind::torn: return "torn";
-    case LineKind::corrupt: return "corrupt";
-    case LineKind::altered: return "altered";
-    case LineKind::unknown_version: return "unknown-version";
+    case LineKind::event:
+      return "event";
+    case LineKind::torn:
+      return "torn";
+    case LineKind::corrupt:
+      return "corrupt";
+    case LineKind::altered:
+      return "altered";
+    case LineKind::unknown_version:
+      return "unknown-version";
   }
   return "corrupt";
 }
 
-std::string content_id(const LedgerEvent& event) { return sha256_hex(line_without_id(to_json(event))); }
+std::string content_id(const LedgerEvent& event) {
+  return sha256_hex(line_without_id(to_json(event)));
+}
 
 std::string ledger_line(const LedgerEvent& event) { return dump_line(to_json(event)); }
 
@@ -126,15 +135,17 @@ std::optional<LineFields> skim_ledger_line(std::string_view line) {
   LineFields f;
   std::string_view unused;
   Backward b(line);
-  const auto identity = [&](std::string_view separator, std::string_view key, std::string_view& value) {
+  const auto identity = [&](std::string_view separator, std::string_view key,
+                            std::string_view& value) {
     return b.string(value) && b.literal(key) && b.literal(separator);
   };
   const bool plain =
-      b.literal("}") && b.string(f.workspace) && b.literal(",\"workspace\":") && b.string(f.target) &&
-      b.literal(",\"target\":") && b.string(f.status) && b.literal(",\"status\":") &&
-      b.string(f.preset) && b.literal(",\"preset\":") && b.bare(unused) &&
-      b.literal(",\"metric_value\":") && b.string(unused) && b.literal(",\"metric_name\":") &&
-      b.bare(f.version) && b.literal(",\"ledger_schema_version\":") && b.literal("}") &&
+      b.literal("}") && b.string(f.workspace) && b.literal(",\"workspace\":") &&
+      b.string(f.target) && b.literal(",\"target\":") && b.string(f.status) &&
+      b.literal(",\"status\":") && b.string(f.preset) && b.literal(",\"preset\":") &&
+      b.bare(unused) && b.literal(",\"metric_value\":") && b.string(unused) &&
+      b.literal(",\"metric_name\":") && b.bare(f.version) &&
+      b.literal(",\"ledger_schema_version\":") && b.literal("}") &&
       identity(",", "\"trainer\":", unused) && identity(",", "\"seams\":", unused) &&
       identity(",", "\"kernel\":", f.kernel) && identity(",", "\"harness\":", unused) &&
       identity(",", "\"flags\":", unused) &&

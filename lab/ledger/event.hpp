@@ -29,7 +29,7 @@ struct LedgerEvent {
   std::string target;
   std::string workspace;
   std::string event_type;
-  std::string status;      // text, so that a status of another lab version stays readable
+  std::string status;  // text, so that a status of another lab version stays readable
   std::string metric_name;
   std::optional<double> metric_value;
   std::string preset;

@@ -10,7 +10,8 @@ namespace {
 
 void git(const fs::path& folder, std::vector<std::string> arguments) {
   Command command;
-  command.arguments = {"git", "-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false"};
+  command.arguments = {
+      "git", "-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false"};
   command.arguments.insert(command.arguments.end(), arguments.begin(), arguments.end());
   command.folder = folder;
   const auto done = run_process(command);

@@ -35,8 +35,9 @@ bool fields_match(const LedgerFilter& filter, const Fields& f, std::string_view 
 // For lines of another layout: false only when no field can have the wanted value.
 bool could_match(const LedgerFilter& filter, std::string_view line) {
   const auto contains = [&](const std::string& value) {
-    const bool plain = value.find_first_of("\"\\/") == std::string::npos &&
-                       std::all_of(value.begin(), value.end(), [](char c) { return c >= ' ' && c < 127; });
+    const bool plain =
+        value.find_first_of("\"\\/") == std::string::npos &&
+        std::all_of(value.begin(), value.end(), [](char c) { return c >= ' ' && c < 127; });
     if (value.empty() || !plain || line.find('\\') != std::string_view::npos) return true;
     return ::memmem(line.data(), line.size(), value.data(), value.size()) != nullptr;
   };
@@ -92,7 +93,8 @@ struct Part {
       wanted = could_match(filter, text);
     }
     if (!version.empty() && !known_version(version))
-      return set_aside(LineKind::unknown_version, fmt::format("ledger_schema_version is {}", version));
+      return set_aside(LineKind::unknown_version,
+                       fmt::format("ledger_schema_version is {}", version));
     if (wanted) matches.push_back({scanned.offset_bytes, scanned.line, text.size()});
   }
 };
@@ -158,7 +160,8 @@ Result<LedgerEvent> Ledger::append(LedgerEvent event) const {
   KL_TRY(const LockedFile file, LockedFile::open(path_, LedgerLock::exclusive));
   const int64_t size = file.size_bytes();
   char last = '\n';
-  if (size > 0 && ::pread(file.fd(), &last, 1, size - 1) != 1) return ledger_error("read", path_, errno);
+  if (size > 0 && ::pread(file.fd(), &last, 1, size - 1) != 1)
+    return ledger_error("read", path_, errno);
   std::string bytes = last == '\n' ? "" : "\n";
   bytes += ledger_line(event);
   bytes += '\n';
@@ -208,7 +211,8 @@ Result<LedgerReading> Ledger::query(const LedgerFilter& filter) const {
   std::vector<LedgerEvent> newest_first;
   size_t end = matches.size();
   while (end > 0 && (filter.newest == 0 || newest_first.size() < filter.newest)) {
-    const size_t take = filter.newest == 0 ? end : std::min(end, filter.newest - newest_first.size());
+    const size_t take =
+        filter.newest == 0 ? end : std::min(end, filter.newest - newest_first.size());
     auto parsed = parse_matches(file.fd(), {matches.begin() + static_cast<ptrdiff_t>(end - take),
                                             matches.begin() + static_cast<ptrdiff_t>(end)});
     end -= take;
@@ -222,7 +226,8 @@ Result<LedgerReading> Ledger::query(const LedgerFilter& filter) const {
   for (const auto& event : newest_first) reading.health.unidentified += !event.identified();
   std::sort(problems.begin(), problems.end(),
             [](const auto& a, const auto& b) { return a.second.line < b.second.line; });
-  for (auto& [kind, problem] : problems) reading.health.add(kind, problem.line, std::move(problem.what));
+  for (auto& [kind, problem] : problems)
+    reading.health.add(kind, problem.line, std::move(problem.what));
   reading.events.assign(std::make_move_iterator(newest_first.rbegin()),
                         std::make_move_iterator(newest_first.rend()));
   return reading;

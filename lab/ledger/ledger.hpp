@@ -45,7 +45,7 @@ struct LedgerHealth {
   int64_t corrupt = 0;
   int64_t altered = 0;
   int64_t unknown_versions = 0;
-  int64_t unidentified = 0;  // version 1, among the lines read
+  int64_t unidentified = 0;             // version 1, among the lines read
   std::vector<LedgerProblem> problems;  // the first kProblemsKept
   static constexpr size_t kProblemsKept = 100;
 

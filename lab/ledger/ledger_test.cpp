@@ -44,7 +44,9 @@ class LedgerTest : public testing::Test {
   Ledger ledger_{path_};
 
   std::string text() const { return read_file(path_).value(); }
-  void write(const std::string& content) const { ASSERT_TRUE(write_file_atomic(path_, content).ok()); }
+  void write(const std::string& content) const {
+    ASSERT_TRUE(write_file_atomic(path_, content).ok());
+  }
   LedgerReading read() const { return ledger_.read().value(); }
 };
 
@@ -133,7 +135,8 @@ TEST_F(LedgerTest, VersionOneLinesAreReadAsUnidentifiedEvidence) {
   write(R"({"ledger_schema_version": 1, "created_at": "2025-01-01T00:00:00Z", "git_commit": null,)"
         R"( "engine": "cuda", "target": "rmsnorm", "event_type": "bench", "status": "ok",)"
         R"( "metric_name": "speedup", "metric_value": 1.2, "preset": "upstream", "id": "made up",)"
-        R"( "identity": {"kernel": "cafe"}, "details": {}})" "\n");
+        R"( "identity": {"kernel": "cafe"}, "details": {}})"
+        "\n");
   ASSERT_TRUE(ledger_.append(bench_event("rmsnorm", 1)).ok());
   const auto reading = ledger_.query({.target = "rmsnorm", .engine = "cuda"}).value();
   ASSERT_EQ(reading.events.size(), 1u);
@@ -168,20 +171,23 @@ TEST_F(LedgerTest, EveryFilterSelectsWhatAFullParseWouldSelect) {
     event.details = {{"target", "rmsnorm"}, {"note", "\"target\":\"rmsnorm\""}};
     all.push_back(ledger_.append(event).value());
   }
-  const std::vector<LedgerFilter> filters = {
-      {},
-      {.target = "rmsnorm"},
-      {.engine = "cuda"},
-      {.preset = "smoke"},
-      {.workspace = "/tmp/plain"},
-      {.workspace = "/tmp/with \"quotes\" and \\"},
-      {.status = "mismatch"},
-      {.kernel = "aaaa"},
-      {.fingerprint_class = "0123456789abcdef"},
-      {.fingerprint_class = "other"},
-      {.event_types = {"bench", "integration-ab"}},
-      {.target = "rmsnorm", .engine = "cpu", .preset = "smoke", .kernel = "b", .event_types = {"verify"}},
-      {.target = "rmsnor"}};
+  const std::vector<LedgerFilter> filters = {{},
+                                             {.target = "rmsnorm"},
+                                             {.engine = "cuda"},
+                                             {.preset = "smoke"},
+                                             {.workspace = "/tmp/plain"},
+                                             {.workspace = "/tmp/with \"quotes\" and \\"},
+                                             {.status = "mismatch"},
+                                             {.kernel = "aaaa"},
+                                             {.fingerprint_class = "0123456789abcdef"},
+                                             {.fingerprint_class = "other"},
+                                             {.event_types = {"bench", "integration-ab"}},
+                                             {.target = "rmsnorm",
+                                              .engine = "cpu",
+                                              .preset = "smoke",
+                                              .kernel = "b",
+                                              .event_types = {"verify"}},
+                                             {.target = "rmsnor"}};
   for (const auto& filter : filters) {
     std::vector<std::string> expected, got;
     for (const auto& event : all)
@@ -285,7 +291,8 @@ TEST_F(LedgerTest, NoAcknowledgedLineIsLostWhenTheWriterIsKilled) {
     while (::read(ends[0], &byte, 1) == 1) ++acknowledged;
     ::close(ends[0]);
     ::waitpid(pid, nullptr, 0);
-    const auto count = static_cast<int64_t>(ledger_.query({.target = fmt::format("round-{}", round)})->events.size());
+    const auto count = static_cast<int64_t>(
+        ledger_.query({.target = fmt::format("round-{}", round)})->events.size());
     EXPECT_GE(count, acknowledged);
     EXPECT_LE(count, acknowledged + 1);  // written, not yet acknowledged
     acknowledged_total += acknowledged;
@@ -363,7 +370,8 @@ TEST_F(LedgerTest, AppendDuringRepairIsNotLost) {
 TEST_F(LedgerTest, MergeIsTheUnionInOrderAndMergingAgainChangesNothing) {
   const fs::path other_path = folder_.path() / "other.jsonl", merged = folder_.path() / "all.jsonl";
   const Ledger other(other_path);
-  auto early = bench_event("rmsnorm", 1), late = bench_event("rmsnorm", 2), shared = bench_event("rmsnorm", 3);
+  auto early = bench_event("rmsnorm", 1), late = bench_event("rmsnorm", 2),
+       shared = bench_event("rmsnorm", 3);
   early.created_at = "2026-01-01T00:00:00.000000Z";
   shared.created_at = "2026-01-02T00:00:00.000000Z";
   late.created_at = "2026-01-03T00:00:00.000000Z";

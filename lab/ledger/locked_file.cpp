@@ -38,9 +38,10 @@ Error ledger_error(std::string_view action, const fs::path& path, int code) {
     remedy = "free some space there, or give another ledger with --ledger; nothing was recorded";
   if (code == EACCES || code == EPERM || code == EROFS)
     remedy = "make it writable by you, or give another ledger with --ledger; nothing was recorded";
-  return make_error(Status::error,
-                    fmt::format("cannot {} the ledger {}: {}", action, path.string(), std::strerror(code)),
-                    std::move(remedy));
+  return make_error(
+      Status::error,
+      fmt::format("cannot {} the ledger {}: {}", action, path.string(), std::strerror(code)),
+      std::move(remedy));
 }
 
 Result<LockedFile> LockedFile::open(const fs::path& path, LedgerLock lock) {
@@ -59,7 +60,8 @@ Result<LockedFile> LockedFile::open(const fs::path& path, LedgerLock lock) {
       ::close(fd);
       return ledger_error("lock", path, code);
     }
-    struct stat mine {}, named {};
+    struct stat mine {
+    }, named{};
     const bool same = ::fstat(fd, &mine) == 0 && ::stat(path.c_str(), &named) == 0 &&
                       mine.st_dev == named.st_dev && mine.st_ino == named.st_ino;
     if (!same) {

@@ -36,7 +36,8 @@ int64_t line_start_after(int fd, int64_t offset, int64_t size) {
     const auto want = static_cast<size_t>(std::min<int64_t>(size - offset, 1 << 16));
     const ssize_t n = read_at(fd, buffer.data(), want, offset);
     if (n <= 0) return size;
-    if (const auto* at = static_cast<const char*>(std::memchr(buffer.data(), '\n', static_cast<size_t>(n))))
+    if (const auto* at =
+            static_cast<const char*>(std::memchr(buffer.data(), '\n', static_cast<size_t>(n))))
       return offset + (at - buffer.data()) + 1;
     offset += n;
   }
@@ -64,8 +65,8 @@ int scan_part(int fd, int64_t begin, int64_t end, size_t part,
     const int64_t base = offset - static_cast<int64_t>(held);
     const size_t filled = held + static_cast<size_t>(n);
     size_t line = 0, from = held;
-    while (const auto* at = static_cast<const char*>(
-               std::memchr(buffer.data() + from, '\n', filled - from))) {
+    while (const auto* at =
+               static_cast<const char*>(std::memchr(buffer.data() + from, '\n', filled - from))) {
       const auto stop = static_cast<size_t>(at - buffer.data());
       emit(base + static_cast<int64_t>(line), {buffer.data() + line, stop - line});
       line = from = stop + 1;
@@ -90,21 +91,24 @@ Outcome scan_lines(int fd, int64_t size_bytes, size_t parts,
                    const std::function<void(size_t, int64_t)>& on_part) {
   std::vector<int64_t> bounds = {0};
   for (size_t i = 1; i < parts; ++i)
-    bounds.push_back(std::max(bounds.back(),
-                              line_start_after(fd, size_bytes / static_cast<int64_t>(parts) *
-                                                       static_cast<int64_t>(i), size_bytes)));
+    bounds.push_back(std::max(
+        bounds.back(),
+        line_start_after(fd, size_bytes / static_cast<int64_t>(parts) * static_cast<int64_t>(i),
+                         size_bytes)));
   bounds.push_back(size_bytes);
   std::vector<int64_t> lines(parts, 0);
   std::vector<int> failed(parts, 0);
   {
     std::vector<std::jthread> threads;
     for (size_t i = 1; i < parts; ++i)
-      threads.emplace_back([&, i] { failed[i] = scan_part(fd, bounds[i], bounds[i + 1], i, on_line, lines[i]); });
+      threads.emplace_back(
+          [&, i] { failed[i] = scan_part(fd, bounds[i], bounds[i + 1], i, on_line, lines[i]); });
     failed[0] = scan_part(fd, bounds[0], bounds[1], 0, on_line, lines[0]);
   }
   for (size_t i = 0; i < parts; ++i) {
     if (failed[i] != 0)
-      return make_error(Status::error, fmt::format("cannot read the ledger: {}", std::strerror(failed[i])),
+      return make_error(Status::error,
+                        fmt::format("cannot read the ledger: {}", std::strerror(failed[i])),
                         "check the disk; `kernel-lab ledger check` says what can still be read");
     on_part(i, lines[i]);
   }

@@ -68,12 +68,13 @@ Result<LedgerRepair> repair_ledger(const fs::path& path) {
   // Held until the new file is in place: an append that waits here then opens the new one.
   KL_TRY(const LockedFile file, LockedFile::open(path, LedgerLock::exclusive));
   std::string kept, quarantined;
-  KL_CHECK(for_each_line(file, [&](int64_t number, std::string_view text, const ParsedLine& parsed) {
-    count(repair.before, number, parsed);
-    const bool keep = is_kept(parsed.kind);
-    (keep ? repair.kept : repair.quarantined) += 1;
-    (keep ? kept : quarantined).append(text).push_back('\n');
-  }));
+  KL_CHECK(
+      for_each_line(file, [&](int64_t number, std::string_view text, const ParsedLine& parsed) {
+        count(repair.before, number, parsed);
+        const bool keep = is_kept(parsed.kind);
+        (keep ? repair.kept : repair.quarantined) += 1;
+        (keep ? kept : quarantined).append(text).push_back('\n');
+      }));
   if (quarantined.empty()) return repair;
   const fs::path aside = path.string() + ".quarantine";
   repair.quarantine = aside.string();
@@ -92,16 +93,17 @@ Result<LedgerMerge> merge_ledgers(const std::vector<fs::path>& inputs, const fs:
   std::vector<MergedLine> lines;
   std::unordered_map<std::string, size_t> seen;
   const auto take = [&](const LockedFile& file) {
-    return for_each_line(file, [&](int64_t number, std::string_view text, const ParsedLine& parsed) {
-      count(merge.set_aside, number, parsed);
-      if (!is_kept(parsed.kind)) return;
-      std::string id = parsed.event.identified() ? parsed.event.id : sha256_hex(text);
-      if (!seen.emplace(id, lines.size()).second) {
-        ++merge.duplicates;
-        return;
-      }
-      lines.push_back({created_at_of(text, parsed), std::move(id), std::string(text)});
-    });
+    return for_each_line(
+        file, [&](int64_t number, std::string_view text, const ParsedLine& parsed) {
+          count(merge.set_aside, number, parsed);
+          if (!is_kept(parsed.kind)) return;
+          std::string id = parsed.event.identified() ? parsed.event.id : sha256_hex(text);
+          if (!seen.emplace(id, lines.size()).second) {
+            ++merge.duplicates;
+            return;
+          }
+          lines.push_back({created_at_of(text, parsed), std::move(id), std::string(text)});
+        });
   };
   for (const auto& input : inputs) {
     merge.inputs.push_back(input.string());

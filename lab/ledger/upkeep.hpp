@@ -16,9 +16,9 @@ Result<LedgerHealth> check_ledger(const std::filesystem::path& path);
 struct LedgerRepair {
   static constexpr std::string_view kSchema = "ledger-repair";
   LedgerHealth before;
-  int64_t kept = 0;          // lines of the repaired ledger, those of unknown versions among them
+  int64_t kept = 0;  // lines of the repaired ledger, those of unknown versions among them
   int64_t quarantined = 0;
-  std::string quarantine;    // file that now holds them, or empty
+  std::string quarantine;  // file that now holds them, or empty
 
   template <class Self, class V>
   static void describe(Self& self, V& v) {
@@ -29,8 +29,8 @@ struct LedgerRepair {
   }
 };
 
-// Moves torn, corrupt and altered lines, unchanged, to `<ledger>.quarantine` (appended) and replaces
-// the ledger atomically by the rest. A clean ledger is left alone.
+// Moves torn, corrupt and altered lines, unchanged, to `<ledger>.quarantine` (appended) and
+// replaces the ledger atomically by the rest. A clean ledger is left alone.
 Result<LedgerRepair> repair_ledger(const std::filesystem::path& path);
 
 struct LedgerMerge {
@@ -39,7 +39,8 @@ struct LedgerMerge {
   std::string output;
   int64_t events = 0;      // in the output
   int64_t duplicates = 0;  // lines left out because another has the same id
-  LedgerHealth set_aside;  // lines of the inputs that were not taken; their line numbers are per input
+  LedgerHealth
+      set_aside;  // lines of the inputs that were not taken; their line numbers are per input
 
   template <class Self, class V>
   static void describe(Self& self, V& v) {
@@ -51,9 +52,9 @@ struct LedgerMerge {
   }
 };
 
-// The union of ledgers by id (version 1 lines and those of unknown versions: by their text), ordered
-// by created_at then id, written atomically. The output may be one of the inputs, or exist: then
-// it takes part. Merging again changes nothing.
+// The union of ledgers by id (version 1 lines and those of unknown versions: by their text),
+// ordered by created_at then id, written atomically. The output may be one of the inputs, or exist:
+// then it takes part. Merging again changes nothing.
 Result<LedgerMerge> merge_ledgers(const std::vector<std::filesystem::path>& inputs,
                                   const std::filesystem::path& output);
 
