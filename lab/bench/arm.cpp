@@ -146,14 +146,21 @@ void Arm::renew(const CallSlot& slot, std::mt19937_64& random) {
 }
 
 OrFault<CallTiming> Arm::run(const CallSlot& slot, bool cold) {
-  const Bound& b = bound_[slot.seam_case].operations[slot.operation];
-  KL_FAULT_TRY(CallTiming timing, worker_->run_timed(b.call, cold));
-  if (timing.code != KL_OK)
-    return Fault{Status::execution_failed, "error-code",
-                 target_->operations[slot.operation].name + " at " +
-                     axes_text((*cases_)[slot.seam_case].shape) + " returned code " +
-                     std::to_string(timing.code) + (timing.text.empty() ? "" : ": " + timing.text)};
-  return timing;
+  const CallId call = bound_[slot.seam_case].operations[slot.operation].call;
+  return succeeded(slot, worker_->run_timed(call, cold));
+}
+
+OrFault<CallTiming> Arm::run_checked(const CallSlot& slot) {
+  return succeeded(slot, worker_->run(bound_[slot.seam_case].operations[slot.operation].call));
+}
+
+OrFault<CallTiming> Arm::succeeded(const CallSlot& slot, OrFault<CallTiming> ran) const {
+  KL_FAULT_TRY(CallTiming timing, std::move(ran));
+  if (timing.code == KL_OK) return timing;
+  return Fault{Status::execution_failed, "error-code",
+               target_->operations[slot.operation].name + " at " +
+                   axes_text((*cases_)[slot.seam_case].shape) + " returned code " +
+                   std::to_string(timing.code) + (timing.text.empty() ? "" : ": " + timing.text)};
 }
 
 FinishedCall Arm::finished(const CallSlot& slot) const {

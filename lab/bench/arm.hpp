@@ -31,6 +31,8 @@ class Arm {
   // the shared ones) and poisons its outputs; the saved blob too before the first operation.
   void renew(const CallSlot& slot, std::mt19937_64& random);
   OrFault<CallTiming> run(const CallSlot& slot, bool cold);
+  // Once more with every check of the worker, most of which would disturb a timed call.
+  OrFault<CallTiming> run_checked(const CallSlot& slot);
   // The tensors of the last call of this slot, for the checker.
   FinishedCall finished(const CallSlot& slot) const;
   const std::vector<std::string>& refusals() const { return refusals_; }
@@ -53,6 +55,7 @@ class Arm {
       : worker_(&worker), target_(&target), cases_(&cases) {}
   std::optional<Fault> bind(size_t index, ArmId library, std::optional<ArmId> fallback);
   std::optional<Fault> bind_library(size_t index, ArmId library);
+  OrFault<CallTiming> succeeded(const CallSlot& slot, OrFault<CallTiming> ran) const;
 
   Worker* worker_;
   const Target* target_;

@@ -49,7 +49,9 @@ double elements_of(const std::vector<SeamCase>& cases) {
 class Bench {
  public:
   explicit Bench(const BenchRequest& request)
-      : request_(request), rule_(bench_rule(request.mode)), record_(new_record<BenchRecord>()) {}
+      : request_(request),
+        rule_(request.rule.value_or(bench_rule(request.mode))),
+        record_(new_record<BenchRecord>()) {}
 
   BenchRecord run() {
     const int64_t begin = monotonic_ns();
@@ -104,6 +106,7 @@ void Bench::describe_request() {
   record_.mode = to_string(request_.mode);
   record_.seed = request_.seed ? *request_.seed : seed_from_system();
   record_.delta = rule_.delta;
+  record_.details["rule"] = to_json(rule_);
   record_.identity.harness = harness_identity(*request_.target);
   record_.identity.fingerprint_class = fingerprint_class(*request_.engine).hash();
 }

@@ -40,6 +40,7 @@ struct BenchRequest {
   std::filesystem::path samples;            // content-addressed raw samples; empty: none are kept
   std::vector<Ceiling> ceilings;            // from calibration; may be empty
   std::optional<double> theoretical_peak_gb_per_s;  // of the memory; absent: unknown
+  std::optional<stats::BenchRule> rule;     // other limits than the mode's; recorded in details
   Progress progress;
 };
 

@@ -149,6 +149,7 @@ TEST_F(BenchCheats, FlushToZeroLeftInThePoolIsFound) {
 TEST_F(BenchCheats, PrintedVerdictsAreTextAndNothingElse) {
   const auto record = compare("prints");
   EXPECT_NE(record.status, Status::improved) << explain(record);
+  ASSERT_TRUE(record.details.contains("printed")) << explain(record);
   EXPECT_NE(record.details["printed"].get<std::string>().find("PASS"), std::string::npos);
 }
 
