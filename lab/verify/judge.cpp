@@ -37,7 +37,8 @@ OutputVerdict judge_output(const OracleOutput& expected, DLDataType dtype, std::
       verdict.worst_element = static_cast<int64_t>(i);
     }
     if (error > 0 && limit > 0) verdict.worst_fraction = std::max(verdict.worst_fraction, error / limit);
-    const bool passes = error == 0 || error <= limit;
+    // An infinite bound would pass anything: it passes nothing.
+    const bool passes = error == 0 || (std::isfinite(limit) && error <= limit);
     if (!passes && verdict.first_failure < 0) {
       verdict.first_failure = static_cast<int64_t>(i);
       verdict.unwritten = poison_pattern >= 0 &&

@@ -10,6 +10,9 @@ namespace kl {
 namespace {
 
 constexpr uint32_t kPoison32[2] = {0x7fc5a5a5u, 0xffe3c3c3u};
+// Of buffers without a type: another payload, so that a NaN that came through scratch is not taken
+// for an output that was never written.
+constexpr uint32_t kPoisonUntyped[2] = {0x7fcb1b1bu, 0xffeb4b4bu};
 constexpr uint64_t kPoison64[2] = {0x7ffc5a5a5a5a5a5aull, 0xfffe3c3c3c3c3c3cull};
 constexpr uint16_t kPoison16[2] = {0x7fe5u, 0xffd3u};
 constexpr int32_t kPoisonI32[2] = {-2004318071, -1717986918};
@@ -172,7 +175,7 @@ bool is_poison(DLDataType dtype, const std::byte* element, int pattern) {
 
 void poison_bytes(std::byte* data, size_t bytes, int pattern) {
   for (size_t i = 0; i < bytes; ++i)
-    data[i] = static_cast<std::byte>(kPoison32[pattern] >> (8 * (i % 4)));
+    data[i] = static_cast<std::byte>(kPoisonUntyped[pattern] >> (8 * (i % 4)));
 }
 
 int64_t element_count(std::span<const int64_t> shape) {

@@ -38,7 +38,7 @@ void from_doubles(DLDataType dtype, std::span<const double> from, std::byte* to)
 // differ in every element, so that a value which depends on old contents shows.
 void poison(DLDataType dtype, std::byte* data, int64_t count, int pattern);
 bool is_poison(DLDataType dtype, const std::byte* element, int pattern);
-// For buffers without a type (saved, scratch): as f32 poison.
+// For buffers without a type (saved, scratch): NaN as f32, with another payload.
 void poison_bytes(std::byte* data, size_t bytes, int pattern);
 
 struct TensorData {

@@ -19,6 +19,8 @@ struct Cheat {
   std::vector<std::string> rules;
 };
 
+void PrintTo(const Cheat& cheat, std::ostream* out) { *out << cheat.name; }
+
 std::string trimmed(const std::string& text) {
   const size_t first = text.find_first_not_of(" /");
   return first == std::string::npos ? "" : text.substr(first, text.find_last_not_of(' ') - first + 1);

@@ -1,11 +1,11 @@
 // HARNESS 7: leaves the output alone, expecting the last answer there | mismatch | unwritten-output, depends-on-old-contents
 namespace {
-const float* last = nullptr;
+const float* last[2];
 kl_result run(const kl_plan* plan, const kl_call* call, kl_stream) {
   const View v = view(plan, call);
-  if (last == v.out) return kl::ok();
+  if (last[v.forward] == v.out) return kl::ok();
   honest(v);
-  last = v.out;
+  last[v.forward] = v.out;
   return kl::ok();
 }
 }  // namespace

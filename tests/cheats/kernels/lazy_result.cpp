@@ -1,4 +1,4 @@
-// HARNESS 2: computes a call's answer when the next call comes | mismatch | unwritten-output
+// HARNESS 2: computes a call's answer when the next call comes | rejected | late-write
 namespace {
 View pending;
 bool waiting = false;
