@@ -112,11 +112,12 @@ int run(const char* library, const char* cases, const char* blob) {
   const auto plan = kl::read_json_file(cases);
   const auto content = kl::read_file(blob);
   if (!plan.ok() || !content.ok()) return 1;
-  const auto kernel = kl::KernelLibrary::load(library, (*plan)["target"].get<std::string>());
-  if (!kernel.ok()) {
-    std::fprintf(stderr, "%s\n", kernel.error().what.c_str());
+  auto loaded = kl::KernelLibrary::load(library, (*plan)["target"].get<std::string>());
+  if (!loaded.ok()) {
+    std::fprintf(stderr, "%s\n", loaded.error().what.c_str());
     return 1;
   }
+  const auto* kernel = new kl::KernelLibrary(std::move(loaded).value());  // stays loaded: see main
   Runner runner(kernel->table(), *content);
   for (const auto& item : (*plan)["cases"])
     if (runner.run_case(item) != 0) return 1;
@@ -130,5 +131,6 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "usage: kernel-lab-sanitizer LIBRARY CASES.json CASES.bin\n");
     return 2;
   }
-  return run(argv[1], argv[2], argv[3]);
+  // Without the destructors: unloading a kernel would pull the OpenMP run-time from under its threads.
+  std::_Exit(run(argv[1], argv[2], argv[3]));
 }

@@ -16,6 +16,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <optional>
 
 namespace kl {
@@ -311,7 +312,10 @@ OrFault<CallTiming> HostedWorker::run_once(CallId call, bool timed) {
   clock.protection_ns = run.protection_ns;
   timing.processor_ns = clock.processor_ns - clock.protection_ns;
   // One timed call among thousands may be unlucky on a busy machine: bench judges all together.
-  if (timed) clock.processor_ns = clock.protection_ns;
+  // A checked call is not compared by its time: what a loaded machine adds (cold caches, page
+  // faults of the host itself) was seen to pass 300 µs, so it has 2 ms more.
+  constexpr int64_t kBusyMachine_ns = 2'000'000;
+  clock.processor_ns = timed ? clock.protection_ns : std::max(clock.protection_ns, clock.processor_ns - kBusyMachine_ns);
   if (const auto text = clock_disagreement(clock)) {
     // Work that goes on after the call may show itself, and says more.
     if (auto fault = check_host_state()) return *fault;

@@ -41,7 +41,7 @@ const std::vector<Mutant>& seeded_bugs() {
       {"loss_prelude", "upstream_gradient_ignored", "dz[v] = g *", "dz[v] = 1.0f *"},
       {"loss_prelude", "dropped_maximum", "largest + std::log(sum)", "std::log(sum)"},
       {"loss_prelude", "off_by_one_tail", "for (int64_t v = 0; v < plan.vocabulary; ++v)\n      sum", "for (int64_t v = 0; v < plan.vocabulary - 1; ++v)\n      sum"},
-      {"loss_prelude", "low_precision_accumulator", "double sum = 0;\n    for", "_Float16 sum = 0;\n    for"},
+      {"loss_prelude", "low_precision_accumulator", "sum += std::exp(", "sum = static_cast<_Float16>(sum) + std::exp("},
       {"loss_prelude", "stale_row", "- log_sum_exp[n])", "- log_sum_exp[n > 0 ? n - 1 : 0])"},
       {"loss_prelude", "mean_in_place_of_sum", "call->outputs[1]) = nll_sum", "call->outputs[1]) = nll_sum / static_cast<double>(plan.rows)"},
       {"loss_prelude", "ignored_bytes_counted", "byte_sum += token_bytes[target]", "byte_sum += 1"},
