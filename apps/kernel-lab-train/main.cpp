@@ -5,8 +5,10 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
+#include <set>
 #include <unistd.h>
 
 namespace {
@@ -144,13 +146,24 @@ void add_preset_flags(CLI::App& app, Flags& flags) {
   app.add_option("--preset", flags.preset, "operating point: see `kernel-lab-train presets`")
       ->capture_default_str();
   app.add_option("--set", flags.settings, "override a preset field, key=value; repeatable")
-      ->take_all();
+      ->take_all()
+      ->allow_extra_args(false);
+}
+
+CLI::Validator positive() {
+  return {[](std::string& text) {
+            double value = 0;
+            return CLI::detail::lexical_cast(text, value) && value > 0
+                       ? std::string()
+                       : "'" + text + "' is not a positive number";
+          },
+          ""};
 }
 
 void add_run_flags(CLI::App& app, Flags& flags) {
   add_preset_flags(app, flags);
-  app.add_option("--time", flags.seconds, "train for so many seconds")->check(CLI::PositiveNumber);
-  app.add_option("--steps", flags.steps, "train for so many steps")->check(CLI::PositiveNumber);
+  app.add_option("--time", flags.seconds, "train for so many seconds")->check(positive());
+  app.add_option("--steps", flags.steps, "train for so many steps")->check(positive());
   app.add_option("--events", flags.events, "append the event stream, JSON lines, to this file");
   app.add_option("--save", flags.save, "write the weights (safetensors) before evaluation");
   app.add_flag("--skip-eval", flags.skip_eval, "no evaluation at the end");
@@ -158,16 +171,16 @@ void add_run_flags(CLI::App& app, Flags& flags) {
 
 // Every word the program knows, for near matches of one that it does not.
 std::vector<std::string> vocabulary(const CLI::App& app) {
-  std::vector<std::string> words;
+  std::set<std::string> words;
   const auto add_options = [&words](const CLI::App& a) {
-    for (const auto* option : a.get_options()) words.push_back(option->get_name());
+    for (const auto* option : a.get_options()) words.insert(option->get_name());
   };
   add_options(app);
   for (const auto* sub : app.get_subcommands([](const CLI::App*) { return true; })) {
-    words.push_back(sub->get_name());
+    words.insert(sub->get_name());
     add_options(*sub);
   }
-  return words;
+  return {words.begin(), words.end()};
 }
 
 }  // namespace
@@ -178,7 +191,7 @@ int main(int argc, char** argv) {
   CLI::App app("kernel-lab-train: pretrains a small GPT on real text; every operation is a seam that a\n"
                "kernel library can take over.");
   app.footer("Examples:\n"
-             "  kernel-lab-train --preset smoke                  a minute of training, then an evaluation\n"
+             "  kernel-lab-train --preset smoke                  seconds of training, then an evaluation\n"
              "  kernel-lab-train --preset cpu-balanced --time 300 --events run.jsonl\n"
              "  kernel-lab-train train --set corpus=/data/books --set rows=8\n"
              "  kernel-lab-train data --preset cpu-balanced      vocabulary and shards, ahead of time\n"
@@ -202,13 +215,18 @@ int main(int argc, char** argv) {
   } catch (const CLI::Success& success) {
     return app.exit(success);
   } catch (const CLI::ParseError& error) {
-    std::string remedy = "see kernel-lab-train --help";
-    const std::string what = error.what();
-    if (error.get_name() == "ExtrasError")
-      remedy = suggestion(what.substr(what.rfind(' ') + 1), vocabulary(app));
-    return fail(make_error(Status::usage, what, remedy));
+    std::vector<std::string> unknown = app.remaining(true);
+    // A flag explains the words after it, so it is named first.
+    std::stable_partition(unknown.begin(), unknown.end(), [](const auto& word) { return word[0] == '-'; });
+    if (unknown.empty())
+      return fail(make_error(Status::usage, error.what(), "see kernel-lab-train --help"));
+    return fail(make_error(Status::usage, "unknown argument '" + unknown.front() + "'",
+                           suggestion(unknown.front(), vocabulary(app))));
   }
-  if (*version_command) return answer(KL_VERSION);
+  if (*version_command) {
+    fmt::print("{}\n", KL_VERSION);
+    return 0;
+  }
   if (*presets_command) return list_presets();
   if (*seams_command) return list_seams(flags);
   if (*data_command) return prepare_data(flags);
