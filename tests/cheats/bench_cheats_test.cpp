@@ -37,6 +37,9 @@ class BenchCheats : public testing::Test {
   }
 
   BenchRecord compare(const std::string& candidate, const std::string& baseline = "honest") {
+    return bench(request_of(candidate, baseline));
+  }
+  BenchRequest request_of(const std::string& candidate, const std::string& baseline) {
     BenchRequest request;
     request.engine = engine_;
     request.target = &target_;
@@ -50,7 +53,7 @@ class BenchCheats : public testing::Test {
     request.rule = stats::kBenchQuick;
     request.rule->process_cap_seconds = 0.3;
     request.samples = folder_->path() / "samples";
-    return bench(request);
+    return request;
   }
 
   std::optional<TemporaryFolder> folder_;
@@ -98,6 +101,28 @@ TEST_F(BenchCheats, AKernelAgainstItselfIsNeitherBetterNorWorse) {
   if (first.status == Status::equivalent || first.status == Status::inconclusive) return;
   const auto second = compare("honest");
   EXPECT_NE(second.status, first.status) << explain(first) << " / " << explain(second);
+}
+
+TEST_F(BenchCheats, FasterThanTheMemoryCanBeIsSuspectAndShownWithItsBytes) {
+  BenchRequest request = request_of("honest", "slow");
+  request.theoretical_peak_gb_per_s = 1e-3;
+  const auto record = bench(request);
+  EXPECT_EQ(record.status, Status::suspect) << explain(record);
+  EXPECT_EQ(record.reason, "impossible");
+  EXPECT_NE(record.proof.find("model bytes"), std::string::npos) << record.proof;
+}
+
+TEST_F(BenchCheats, TheHonestTwinReadsEveryCheckAndPasses) {
+  BenchRequest request = request_of("honest", "slow");
+  request.theoretical_peak_gb_per_s = 1e6;
+  request.ceilings = {{1 << 18, 0.5, true, 20, ""}};
+  const auto record = bench(request);
+  EXPECT_EQ(record.status, Status::improved) << explain(record);
+  EXPECT_EQ(record.peak_check, "within");
+  EXPECT_TRUE(record.clock_agreement.agrees);
+  ASSERT_TRUE(record.cases[0].candidate_percent_of_ceiling.has_value());
+  EXPECT_DOUBLE_EQ(*record.cases[0].candidate_percent_of_ceiling,
+                   100 * record.cases[0].candidate_gb_per_s / 20);
 }
 
 TEST_F(BenchCheats, AClockOfItsOwnIsAForbiddenSymbol) {
