@@ -50,7 +50,8 @@ class Runner {
       const Buffer scratch = allocate(table_.scratch_bytes(&problem));
       kl_plan plan{};
       if (table_.prepare(&problem, &services_, &plan).code != KL_OK) return 1;
-      const kl_call call{inputs.views.data(), outputs.views.data(), scalars.data(), saved.get(), scratch.get()};
+      const kl_call call{inputs.views.data(), outputs.views.data(), scalars.data(), saved.get(),
+                         scratch.get()};
       if (table_.run(&plan, &call, nullptr).code != KL_OK) return 1;
     }
     return 0;
@@ -64,14 +65,16 @@ class Runner {
     Buffer& held = buffers_[key];
     if (!held) {
       held = allocate(bytes);
-      std::memcpy(held.get(), blob_.data() + tensor["offset"].get<size_t>(), tensor["given"].get<size_t>());
+      std::memcpy(held.get(), blob_.data() + tensor["offset"].get<size_t>(),
+                  tensor["given"].get<size_t>());
     }
     return held.get();
   }
 
   Tensors tensors(const kl::Json& list, bool shared) {
     Tensors result;
-    for (const auto& tensor : list) result.shapes.push_back(tensor["shape"].get<std::vector<int64_t>>());
+    for (const auto& tensor : list)
+      result.shapes.push_back(tensor["shape"].get<std::vector<int64_t>>());
     for (size_t i = 0; i < list.size(); ++i) {
       DLTensor view{};
       view.device = {kDLCPU, 0};
@@ -104,8 +107,10 @@ class Runner {
   std::string blob_;
   std::map<std::string, Buffer> buffers_;
   kl_services services_{sizeof(kl_services), 0,
-                        [](char, char, int64_t, int64_t, int64_t, float, const float*, int64_t, const float*,
-                           int64_t, float, float*, int64_t) { return kl_result{KL_UNSUPPORTED, nullptr}; }};
+                        [](char, char, int64_t, int64_t, int64_t, float, const float*, int64_t,
+                           const float*, int64_t, float, float*, int64_t) {
+                          return kl_result{KL_UNSUPPORTED, nullptr};
+                        }};
 };
 
 int run(const char* library, const char* cases, const char* blob) {
@@ -131,6 +136,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "usage: kernel-lab-sanitizer LIBRARY CASES.json CASES.bin\n");
     return 2;
   }
-  // Without the destructors: unloading a kernel would pull the OpenMP run-time from under its threads.
+  // Without the destructors: unloading a kernel would pull the OpenMP run-time from under its
+  // threads.
   std::_Exit(run(argv[1], argv[2], argv[3]));
 }

@@ -18,9 +18,12 @@ double gamma_of(int64_t terms, bool random) {
 
 double accumulator_roundoff(MathsClass maths, DLDataType) {
   switch (maths) {
-    case MathsClass::reduced_precision: return 0x1p-8;
-    case MathsClass::approximate: return 0x1p-16;
-    default: return 0x1p-24;
+    case MathsClass::reduced_precision:
+      return 0x1p-8;
+    case MathsClass::approximate:
+      return 0x1p-16;
+    default:
+      return 0x1p-24;
   }
 }
 
@@ -31,8 +34,8 @@ Bound make_bound(const Target& target, DLDataType output, int64_t terms, bool ra
           smallest_normal(output)};
 }
 
-double champion_cap(double champion_k, double champion_error, double largest_value, int64_t elements,
-                    DLDataType output) {
+double champion_cap(double champion_k, double champion_error, double largest_value,
+                    int64_t elements, DLDataType output) {
   constexpr int64_t kEnoughElements = 32;
   if (elements < kEnoughElements || !std::isfinite(champion_error))
     return std::numeric_limits<double>::infinity();

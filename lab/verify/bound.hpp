@@ -10,9 +10,9 @@
 namespace kl {
 
 struct Bound {
-  double u_out = 0;           // unit round-off of the output's type
-  double factor = 0;          // c·γ·u_acc
-  double smallest_normal = 0; // below it rounding errors no longer shrink with the value
+  double u_out = 0;            // unit round-off of the output's type
+  double factor = 0;           // c·γ·u_acc
+  double smallest_normal = 0;  // below it rounding errors no longer shrink with the value
 
   double operator()(double value, double terms) const;
 };
@@ -29,7 +29,7 @@ Bound make_bound(const Target& target, DLDataType output, int64_t terms, bool ra
 // The second bound: the largest error of a case is at most k times the champion's on it, and one
 // ulp of the largest value where that is less. Outputs under 32 elements are left to the first
 // bound: the champion's error there is luck of the draw.
-double champion_cap(double champion_k, double champion_error, double largest_value, int64_t elements,
-                    DLDataType output);
+double champion_cap(double champion_k, double champion_error, double largest_value,
+                    int64_t elements, DLDataType output);
 
 }  // namespace kl

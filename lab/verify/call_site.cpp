@@ -39,7 +39,8 @@ CallBinding CallSite::bind(const OperationData& operation, size_t index, bool wi
   for (const TensorData& input : operation.inputs)
     call.inputs.push_back(binding_of(input, with_buffers ? inputs_.at(input.name) : -1));
   for (size_t i = 0; i < operation.outputs.size(); ++i)
-    call.outputs.push_back(binding_of(operation.outputs[i], with_buffers ? outputs_[index][i] : -1));
+    call.outputs.push_back(
+        binding_of(operation.outputs[i], with_buffers ? outputs_[index][i] : -1));
   if (with_buffers) {
     call.saved = saved_;
     call.scratch = scratch_[index];
@@ -62,13 +63,15 @@ OrFault<std::monostate> CallSite::allocate(const CaseData& sample) {
   return std::monostate{};
 }
 
-OrFault<std::variant<CallSite, Declined>> CallSite::create(Worker& worker, ArmId arm, const CaseData& sample) {
+OrFault<std::variant<CallSite, Declined>> CallSite::create(Worker& worker, ArmId arm,
+                                                           const CaseData& sample) {
   using Created = std::variant<CallSite, Declined>;
   CallSite site(worker);
   std::vector<size_t> scratch_bytes;
   size_t saved_bytes = 0;
   for (size_t i = 0; i < sample.operations.size(); ++i) {
-    KL_FAULT_TRY(const Domain domain, worker.domain(arm, site.bind(sample.operations[i], i, false)));
+    KL_FAULT_TRY(const Domain domain,
+                 worker.domain(arm, site.bind(sample.operations[i], i, false)));
     if (!domain.accepted) return Created{Declined{sample.operations[i].spec->name, domain.why_not}};
     scratch_bytes.push_back(domain.scratch_bytes);
     if (sample.operations[i].spec->index == KL_FORWARD) saved_bytes = domain.saved_bytes;
@@ -99,7 +102,8 @@ std::byte* CallSite::output(size_t operation, size_t index) const {
 void CallSite::write(const CaseData& data, int pattern) {
   for (size_t op = 0; op < data.operations.size(); ++op) {
     for (const TensorData& tensor : data.operations[op].inputs)
-      if (tensor.present()) std::memcpy(input(tensor.name), tensor.bytes.data(), tensor.bytes.size());
+      if (tensor.present())
+        std::memcpy(input(tensor.name), tensor.bytes.data(), tensor.bytes.size());
     for (size_t i = 0; i < data.operations[op].outputs.size(); ++i) {
       const TensorData& tensor = data.operations[op].outputs[i];
       if (!tensor.present()) continue;

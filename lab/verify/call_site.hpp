@@ -24,7 +24,8 @@ class CallSite {
  public:
   // Buffers for the shapes of `sample` (its contents do not matter), shared by name between the
   // operations; one `saved` blob; every operation prepared. Adds to what the worker holds.
-  static OrFault<std::variant<CallSite, Declined>> create(Worker& worker, ArmId arm, const CaseData& sample);
+  static OrFault<std::variant<CallSite, Declined>> create(Worker& worker, ArmId arm,
+                                                          const CaseData& sample);
 
   // New contents at the same pointers. Outputs get their base or the poison of `pattern`; saved is
   // poisoned too.
@@ -59,7 +60,7 @@ class CallSite {
 
 // KL_FAULT_TRY(auto x, f()): x is f's value, or the enclosing function returns f's Fault.
 #define KL_FAULT_TRY(decl, expr) KL_FAULT_TRY_IMPL(decl, expr, KL_CONCAT(kl_fault_, __LINE__))
-#define KL_FAULT_TRY_IMPL(decl, expr, tmp)                             \
-  auto tmp = (expr);                                                   \
+#define KL_FAULT_TRY_IMPL(decl, expr, tmp)                                   \
+  auto tmp = (expr);                                                         \
   if (const auto* f = std::get_if<kl::Fault>(&tmp); f != nullptr) return *f; \
   decl = std::get<0>(std::move(tmp))

@@ -30,7 +30,8 @@ bool is_strong(Distribution distribution) {
 
 // With an axis of length 1 some outputs are constants (rmsnorm of one column is a sign).
 bool is_degenerate(const CaseGroup& group) {
-  return std::any_of(group.axes.begin(), group.axes.end(), [](const auto& axis) { return axis.second == 1; });
+  return std::any_of(group.axes.begin(), group.axes.end(),
+                     [](const auto& axis) { return axis.second == 1; });
 }
 
 std::vector<Case> cases_of(const Target& target, const CaseGroup& group, bool full) {
@@ -162,7 +163,8 @@ Result<int64_t> axis_length(std::string_view text, const std::map<std::string, i
     if (parsed.ec != std::errc{} || parsed.ptr != factor.data() + factor.size()) {
       const auto named = axes.find(std::string(factor));
       if (named == axes.end())
-        return make_error(Status::unsupported_target, fmt::format("axis \"{}\" has no length in this case", factor),
+        return make_error(Status::unsupported_target,
+                          fmt::format("axis \"{}\" has no length in this case", factor),
                           "give every axis a length in the case lists and the preset");
       length = named->second;
     }
@@ -177,7 +179,8 @@ Result<std::vector<int64_t>> shape_of(const TensorSpec& tensor, const CaseGroup&
     return name == tensor.name || "d" + name == tensor.name;
   };
   std::vector<int64_t> shape;
-  if (tensor.optional && std::any_of(group.absent.begin(), group.absent.end(), absent)) return shape;
+  if (tensor.optional && std::any_of(group.absent.begin(), group.absent.end(), absent))
+    return shape;
   for (const std::string& axis : tensor.axes) {
     KL_TRY(const int64_t length, axis_length(axis, group.axes));
     shape.push_back(length);

@@ -15,11 +15,14 @@ Target two_dtype_target() {
   target.dtypes = {"f32", "bf16"};
   OperationSpec forward;
   forward.name = "forward";
-  forward.inputs = {{.name = "x", .axes = {"N", "C"}}, {.name = "w", .axes = {"C"}, .optional = true}};
+  forward.inputs = {{.name = "x", .axes = {"N", "C"}},
+                    {.name = "w", .axes = {"C"}, .optional = true}};
   forward.outputs = {{.name = "y", .axes = {"N", "C"}, .terms = "C"}};
   forward.scalars = {{"eps", 0.5}};
   target.operations = {forward};
-  target.quick = {{{{"N", 4}, {"C", 33}}, "f32"}, {{{"N", 4}, {"C", 33}}, "bf16"}, {{{"N", 1}, {"C", 8}}, "f32"}};
+  target.quick = {{{{"N", 4}, {"C", 33}}, "f32"},
+                  {{{"N", 4}, {"C", 33}}, "bf16"},
+                  {{{"N", 1}, {"C", 8}}, "f32"}};
   target.full = {{{{"N", 64}, {"C", 100}}, "f32"}};
   return target;
 }
@@ -101,7 +104,8 @@ TEST(CasePlan, ADtypeWithoutStrongCasesIsRefusedByName) {
   ASSERT_FALSE(outcome.ok());
   EXPECT_NE(outcome.error().what.find("cases.quick"), std::string::npos);
   EXPECT_NE(outcome.error().what.find("bf16"), std::string::npos);
-  EXPECT_TRUE(check_strength(two_dtype_target(), plan_cases(two_dtype_target(), {}, false), false).ok());
+  EXPECT_TRUE(
+      check_strength(two_dtype_target(), plan_cases(two_dtype_target(), {}, false), false).ok());
 }
 
 TEST(CasePlan, AxisLengthsAreNamesNumbersOrProducts) {

@@ -17,20 +17,22 @@ int64_t elements_of(const CaseData& data) {
   return count;
 }
 
-Outcome audit(const OracleLibrary& oracle, const Target& target, const CaseGroup& group, const Case& item,
-              const CaseData& data, uint64_t seed) {
+Outcome audit(const OracleLibrary& oracle, const Target& target, const CaseGroup& group,
+              const Case& item, const CaseData& data, uint64_t seed) {
   const bool thorough = item.distribution == Distribution::normal && item.seed_index == 0 &&
                         elements_of(data) <= kAuditElements;
   if (!thorough) return audit_null_candidates(target, group, item, data, nullptr);
-  KL_TRY(const CaseData other, prepare_case(oracle, target, group, item, derive_seed(seed, "other")));
+  KL_TRY(const CaseData other,
+         prepare_case(oracle, target, group, item, derive_seed(seed, "other")));
   KL_CHECK(audit_null_candidates(target, group, item, data, &other));
   return audit_sensitivity(oracle, target, group, item, data, other);
 }
 
 // Small shapes draw an answer of zeros, or the same sum twice, once in a while: such a draw cannot
 // tell right from wrong and is drawn again. A case that never can is refused.
-Result<PreparedCase> prepare(const OracleLibrary& oracle, const Target& target, const CasePlan& plan,
-                             size_t group_index, size_t item_index, uint64_t seed) {
+Result<PreparedCase> prepare(const OracleLibrary& oracle, const Target& target,
+                             const CasePlan& plan, size_t group_index, size_t item_index,
+                             uint64_t seed) {
   constexpr int kDraws = 8;
   const CaseGroup& group = plan.groups[group_index];
   const Case& item = group.cases[item_index];
@@ -46,15 +48,15 @@ Result<PreparedCase> prepare(const OracleLibrary& oracle, const Target& target, 
 
 }  // namespace
 
-Result<CaseData> prepare_case(const OracleLibrary& oracle, const Target& target, const CaseGroup& group,
-                              const Case& item, uint64_t run_seed) {
+Result<CaseData> prepare_case(const OracleLibrary& oracle, const Target& target,
+                              const CaseGroup& group, const Case& item, uint64_t run_seed) {
   KL_TRY(CaseData data, draw_case(target, group, item, case_seed(run_seed, group, item)));
   KL_CHECK(evaluate_case(oracle, data));
   return data;
 }
 
-CaseQueue::CaseQueue(const OracleLibrary& oracle, const Target& target, const CasePlan& plan, uint64_t seed,
-                     int ahead)
+CaseQueue::CaseQueue(const OracleLibrary& oracle, const Target& target, const CasePlan& plan,
+                     uint64_t seed, int ahead)
     : oracle_(oracle), target_(target), plan_(plan), seed_(seed) {
   for (int i = 0; i < ahead; ++i) start_one();
 }

@@ -18,7 +18,8 @@ struct PreparedCase {
 class CaseQueue {
  public:
   // The referenced objects must outlive the queue. `ahead`: cases prepared at once.
-  CaseQueue(const OracleLibrary& oracle, const Target& target, const CasePlan& plan, uint64_t seed, int ahead);
+  CaseQueue(const OracleLibrary& oracle, const Target& target, const CasePlan& plan, uint64_t seed,
+            int ahead);
   // The next case of the plan; an Error when the oracle or the audit refuses it.
   Result<PreparedCase> next();
   bool done() const { return pending_.empty(); }
@@ -35,7 +36,7 @@ class CaseQueue {
 };
 
 // One case outside a queue, without audit.
-Result<CaseData> prepare_case(const OracleLibrary& oracle, const Target& target, const CaseGroup& group,
-                              const Case& item, uint64_t run_seed);
+Result<CaseData> prepare_case(const OracleLibrary& oracle, const Target& target,
+                              const CaseGroup& group, const Case& item, uint64_t run_seed);
 
 }  // namespace kl

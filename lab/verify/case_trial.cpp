@@ -15,12 +15,12 @@ namespace {
 std::string element_text(const FailingElement& failing) {
   std::string index;
   for (const int64_t i : failing.index) index += fmt::format("{}{}", index.empty() ? "" : ",", i);
-  return fmt::format("{} {}[{}] = {}, expected {:.9g}, bound {:.3g}", failing.operation, failing.output, index,
-                     failing.got_text, failing.expected, failing.bound);
+  return fmt::format("{} {}[{}] = {}, expected {:.9g}, bound {:.3g}", failing.operation,
+                     failing.output, index, failing.got_text, failing.expected, failing.bound);
 }
 
-CaseFailure mismatch(const TrialContext& context, const OperationData& operation, FailingElement failing,
-                     std::string rule) {
+CaseFailure mismatch(const TrialContext& context, const OperationData& operation,
+                     FailingElement failing, std::string rule) {
   failing.case_name = context.name();
   failing.operation = operation.spec->name;
   return {Status::mismatch, std::move(rule),
@@ -28,28 +28,33 @@ CaseFailure mismatch(const TrialContext& context, const OperationData& operation
 }
 
 Bound bound_for(const TrialContext& context, const OperationData& operation, size_t output) {
-  // Where the data is subnormal, products underflow before a kernel scales them up again (rmsnorm by
-  // up to 1/sqrt(eps)): absolute rounding errors grow by that scale. A flushed value is still far out.
+  // Where the data is subnormal, products underflow before a kernel scales them up again (rmsnorm
+  // by up to 1/sqrt(eps)): absolute rounding errors grow by that scale. A flushed value is still
+  // far out.
   constexpr double kUnderflowScale = 0x1p12;
   // The plan's shapes were drawn already, so every axis has a length.
   const int64_t terms = term_count(operation.spec->outputs[output], *context.group).value();
   Bound bound = make_bound(*context.target, operation.outputs[output].dtype, terms,
                            is_random(context.item->distribution));
-  if (context.item->distribution == Distribution::subnormals) bound.smallest_normal *= kUnderflowScale;
+  if (context.item->distribution == Distribution::subnormals)
+    bound.smallest_normal *= kUnderflowScale;
   return bound;
 }
 
-std::optional<size_t> first_different(const std::vector<OutputBytes>& a, const std::vector<OutputBytes>& b) {
+std::optional<size_t> first_different(const std::vector<OutputBytes>& a,
+                                      const std::vector<OutputBytes>& b) {
   for (size_t op = 0; op < a.size(); ++op)
     if (a[op] != b[op]) return op;
   return std::nullopt;
 }
 
-void settle_check(const CallSite& site, const std::vector<OutputBytes>& outputs, const TrialContext& context,
-                  std::chrono::microseconds settle, CaseResult& result) {
+void settle_check(const CallSite& site, const std::vector<OutputBytes>& outputs,
+                  const TrialContext& context, std::chrono::microseconds settle,
+                  CaseResult& result) {
   std::this_thread::sleep_for(settle);
   for (size_t op = 0; op < outputs.size() && !result.failure; ++op)
-    if (const auto fault = site.check_settled(op, outputs[op])) result.failure = failure_of(*fault, context.name());
+    if (const auto fault = site.check_settled(op, outputs[op]))
+      result.failure = failure_of(*fault, context.name());
 }
 
 // The second run differs from the first: wrong, or right but not repeatable.
@@ -65,8 +70,8 @@ void judge_repeat(const TrialContext& context, const CaseData& data, std::vector
   } else if (context.target->bitwise_repeatable) {
     result.failure = CaseFailure{
         Status::rejected, "not-repeatable",
-        fmt::format("case \"{}\": two calls of {} with the same inputs gave different bits", context.name(),
-                    data.operations[*different].spec->name),
+        fmt::format("case \"{}\": two calls of {} with the same inputs gave different bits",
+                    context.name(), data.operations[*different].spec->name),
         std::nullopt};
   }
 }
@@ -74,11 +79,12 @@ void judge_repeat(const TrialContext& context, const CaseData& data, std::vector
 }  // namespace
 
 CaseFailure failure_of(const Fault& fault, const std::string& where) {
-  return {fault.status, fault.rule, fmt::format("case \"{}\": {}", where, fault.proof), std::nullopt};
+  return {fault.status, fault.rule, fmt::format("case \"{}\": {}", where, fault.proof),
+          std::nullopt};
 }
 
-CaseResult judge_case(const TrialContext& context, const CaseData& data, std::vector<OutputBytes> outputs,
-                      int poison_pattern) {
+CaseResult judge_case(const TrialContext& context, const CaseData& data,
+                      std::vector<OutputBytes> outputs, int poison_pattern) {
   CaseResult result;
   result.outputs = std::move(outputs);
   for (size_t op = 0; op < data.operations.size(); ++op) {
@@ -93,16 +99,17 @@ CaseResult judge_case(const TrialContext& context, const CaseData& data, std::ve
       const OracleOutput& expected = data.expected[op][i];
       const std::span<const std::byte> got = result.outputs[op][i];
       const Bound bound = bound_for(context, operation, i);
-      const OutputVerdict verdict =
-          judge_output(expected, tensor.dtype, got, bound, tensor.bytes.empty() ? poison_pattern : -1);
+      const OutputVerdict verdict = judge_output(expected, tensor.dtype, got, bound,
+                                                 tensor.bytes.empty() ? poison_pattern : -1);
       result.elements += verdict.elements;
       result.worst_fraction = std::max(result.worst_fraction, verdict.worst_fraction);
       if (!verdict.passed() && !result.failure) {
         const auto at = static_cast<size_t>(verdict.first_failure);
-        result.failure = mismatch(context, operation,
-                                  describe_element(expected, tensor.dtype, got, verdict.first_failure,
-                                                   bound(expected.values[at], expected.terms[at])),
-                                  verdict.unwritten ? "unwritten-output" : "beyond-bound");
+        result.failure =
+            mismatch(context, operation,
+                     describe_element(expected, tensor.dtype, got, verdict.first_failure,
+                                      bound(expected.values[at], expected.terms[at])),
+                     verdict.unwritten ? "unwritten-output" : "beyond-bound");
       }
       verdicts.push_back(verdict);
     }
@@ -110,7 +117,8 @@ CaseResult judge_case(const TrialContext& context, const CaseData& data, std::ve
   return result;
 }
 
-OrFault<std::vector<OutputBytes>> run_all(CallSite& site, const CaseData& data, int poison_pattern) {
+OrFault<std::vector<OutputBytes>> run_all(CallSite& site, const CaseData& data,
+                                          int poison_pattern) {
   site.write(data, poison_pattern);
   std::vector<OutputBytes> outputs;
   for (size_t op = 0; op < data.operations.size(); ++op) {
@@ -141,7 +149,8 @@ CaseResult try_case(CallSite& site, const TrialContext& context, const CaseData&
 }
 
 std::optional<CaseFailure> compare_with_champion(const TrialContext& context, const CaseData& data,
-                                                 const CaseResult& candidate, const CaseResult& champion) {
+                                                 const CaseResult& candidate,
+                                                 const CaseResult& champion) {
   for (size_t op = 0; op < data.operations.size(); ++op)
     for (size_t i = 0; i < data.operations[op].outputs.size(); ++i) {
       const TensorData& tensor = data.operations[op].outputs[i];
@@ -149,12 +158,14 @@ std::optional<CaseFailure> compare_with_champion(const TrialContext& context, co
       const OracleOutput& expected = data.expected[op][i];
       const OutputVerdict& mine = candidate.verdicts[op][i];
       const OutputVerdict& theirs = champion.verdicts[op][i];
-      const double error = theirs.passed() ? theirs.max_error : std::numeric_limits<double>::infinity();
+      const double error =
+          theirs.passed() ? theirs.max_error : std::numeric_limits<double>::infinity();
       const double cap = champion_cap(context.target->champion_k, error, largest_value(expected),
                                       mine.elements, tensor.dtype);
       if (mine.max_error <= cap) continue;
       return mismatch(context, data.operations[op],
-                      describe_element(expected, tensor.dtype, candidate.outputs[op][i], mine.worst_element, cap),
+                      describe_element(expected, tensor.dtype, candidate.outputs[op][i],
+                                       mine.worst_element, cap),
                       "worse-than-champion");
     }
   return std::nullopt;

@@ -36,8 +36,8 @@ struct CaseResult {
 };
 
 // Judges the outputs of all operations; `failure` is the first element outside its bound.
-CaseResult judge_case(const TrialContext& context, const CaseData& data, std::vector<OutputBytes> outputs,
-                      int poison_pattern);
+CaseResult judge_case(const TrialContext& context, const CaseData& data,
+                      std::vector<OutputBytes> outputs, int poison_pattern);
 
 // Runs the case twice, over different old contents. `settle`: how long after the return outputs
 // are compared again.
@@ -49,6 +49,7 @@ OrFault<std::vector<OutputBytes>> run_all(CallSite& site, const CaseData& data, 
 
 // A failure "worse-than-champion" when the largest error of an output exceeds the champion's cap.
 std::optional<CaseFailure> compare_with_champion(const TrialContext& context, const CaseData& data,
-                                                 const CaseResult& candidate, const CaseResult& champion);
+                                                 const CaseResult& candidate,
+                                                 const CaseResult& champion);
 
 }  // namespace kl

@@ -90,7 +90,8 @@ void fill_real_row(const Recipe& recipe, uint64_t row_seed, int64_t index, float
     case Distribution::normal:
     case Distribution::permuted_rows:
       return fill_row(row, length, row_seed, [&](uint32_t b) { return normal(b); });
-    case Distribution::uniform: return fill_row(row, length, row_seed, symmetric);
+    case Distribution::uniform:
+      return fill_row(row, length, row_seed, symmetric);
     case Distribution::heavy_tail:
       return fill_row(row, length, row_seed, [&](uint32_t b) { return heavy_table()(b); });
     case Distribution::large_scale:
@@ -100,7 +101,9 @@ void fill_real_row(const Recipe& recipe, uint64_t row_seed, int64_t index, float
     case Distribution::constant_rows:
       std::fill_n(row, length, normal(static_cast<uint32_t>(draw(row_seed, 0))));
       return;
-    case Distribution::zeros: std::fill_n(row, length, 0.0f); return;
+    case Distribution::zeros:
+      std::fill_n(row, length, 0.0f);
+      return;
     case Distribution::signed_zeros:
       return fill_row(row, length, row_seed, [](uint32_t b) { return b >> 31 ? -0.0f : 0.0f; });
     case Distribution::subnormals:
@@ -117,8 +120,10 @@ float other_kind(const Recipe& recipe, uint32_t bits) {
       if (recipe.ignore && bits % 16 == 0) return static_cast<float>(*recipe.ignore);
       return static_cast<float>((uint64_t{bits} * static_cast<uint64_t>(recipe.index_bound)) >> 32);
     }
-    case InputKind::count: return static_cast<float>(bits >> 29);
-    default: return 1.0f + 0.5f * symmetric(bits);
+    case InputKind::count:
+      return static_cast<float>(bits >> 29);
+    default:
+      return 1.0f + 0.5f * symmetric(bits);
   }
 }
 
@@ -134,7 +139,8 @@ void store_row(DLDataType dtype, const float* row, int64_t length, std::byte* to
 std::vector<int64_t> row_order(const Recipe& recipe, uint64_t seed) {
   std::vector<int64_t> order(static_cast<size_t>(recipe.rows));
   std::iota(order.begin(), order.end(), int64_t{0});
-  if (recipe.distribution != Distribution::permuted_rows || recipe.kind != InputKind::real) return order;
+  if (recipe.distribution != Distribution::permuted_rows || recipe.kind != InputKind::real)
+    return order;
   for (size_t i = order.size(); i > 1; --i)
     std::swap(order[i - 1], order[draw(seed ^ 0x5045524dull, i) % i]);
   return order;
@@ -144,17 +150,28 @@ std::vector<int64_t> row_order(const Recipe& recipe, uint64_t seed) {
 
 std::string_view to_string(Distribution distribution) {
   switch (distribution) {
-    case Distribution::normal: return "normal";
-    case Distribution::uniform: return "uniform";
-    case Distribution::heavy_tail: return "heavy-tail";
-    case Distribution::permuted_rows: return "permuted-rows";
-    case Distribution::large_scale: return "large-scale";
-    case Distribution::tiny_scale: return "tiny-scale";
-    case Distribution::constant_rows: return "constant-rows";
-    case Distribution::zeros: return "zeros";
-    case Distribution::signed_zeros: return "signed-zeros";
-    case Distribution::subnormals: return "subnormals";
-    default: return "non-finite";
+    case Distribution::normal:
+      return "normal";
+    case Distribution::uniform:
+      return "uniform";
+    case Distribution::heavy_tail:
+      return "heavy-tail";
+    case Distribution::permuted_rows:
+      return "permuted-rows";
+    case Distribution::large_scale:
+      return "large-scale";
+    case Distribution::tiny_scale:
+      return "tiny-scale";
+    case Distribution::constant_rows:
+      return "constant-rows";
+    case Distribution::zeros:
+      return "zeros";
+    case Distribution::signed_zeros:
+      return "signed-zeros";
+    case Distribution::subnormals:
+      return "subnormals";
+    default:
+      return "non-finite";
   }
 }
 
@@ -171,7 +188,8 @@ void fill(DLDataType dtype, const Recipe& recipe, uint64_t seed, std::byte* data
     if (recipe.kind == InputKind::real)
       fill_real_row(recipe, row_seed, r, row.data());
     else
-      fill_row(row.data(), recipe.row_length, row_seed, [&](uint32_t b) { return other_kind(recipe, b); });
+      fill_row(row.data(), recipe.row_length, row_seed,
+               [&](uint32_t b) { return other_kind(recipe, b); });
     store_row(dtype, row.data(), recipe.row_length, data + static_cast<size_t>(r) * row_bytes);
   }
 }

@@ -20,14 +20,14 @@ enum class Distribution : uint8_t {
   tiny_scale,     // 2^-11 × normal
   constant_rows,  // one normal value in each row
   zeros,
-  signed_zeros,   // +0 and -0
-  subnormals,     // up to 2^-127, both signs
-  non_finite,     // normal, with NaN, +inf and -inf in some rows
+  signed_zeros,  // +0 and -0
+  subnormals,    // up to 2^-127, both signs
+  non_finite,    // normal, with NaN, +inf and -inf in some rows
 };
 inline constexpr std::array kDistributions = {
-    Distribution::normal,        Distribution::uniform,    Distribution::heavy_tail,
+    Distribution::normal,        Distribution::uniform,     Distribution::heavy_tail,
     Distribution::permuted_rows, Distribution::large_scale, Distribution::tiny_scale,
-    Distribution::constant_rows, Distribution::zeros,      Distribution::signed_zeros,
+    Distribution::constant_rows, Distribution::zeros,       Distribution::signed_zeros,
     Distribution::subnormals,    Distribution::non_finite};
 
 std::string_view to_string(Distribution distribution);
@@ -40,8 +40,8 @@ struct Recipe {
   InputKind kind = InputKind::real;
   int64_t rows = 1;
   int64_t row_length = 1;
-  int64_t index_bound = 1;         // of an `index` input
-  std::optional<int64_t> ignore;   // sometimes drawn by an `index` input
+  int64_t index_bound = 1;        // of an `index` input
+  std::optional<int64_t> ignore;  // sometimes drawn by an `index` input
 };
 
 // Fills rows × row_length elements. The same recipe and seed give the same bytes anywhere.

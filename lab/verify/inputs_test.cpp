@@ -49,7 +49,7 @@ TEST(Inputs, SameSeedSameBytesAndAnotherSeedOthers) {
 
 TEST(Inputs, NormalHasMeanZeroAndVarianceOne) {
   const Moments m = moments(drawn(rows_of(Distribution::normal), 1));
-  EXPECT_NEAR(m.mean, 0, 0.02);      // 64064 draws: 5 standard errors
+  EXPECT_NEAR(m.mean, 0, 0.02);  // 64064 draws: 5 standard errors
   EXPECT_NEAR(m.variance, 1, 0.03);
   EXPECT_GT(m.largest, 3.2);
 }
@@ -83,7 +83,8 @@ TEST(Inputs, EdgeDistributionsHoldWhatTheyAreNamedFor) {
   const auto constant = drawn(rows_of(Distribution::constant_rows, 4, 8), 1);
   EXPECT_EQ(constant[0], constant[7]);
   EXPECT_NE(constant[0], constant[8]);
-  for (const double v : drawn(rows_of(Distribution::subnormals), 1)) EXPECT_LT(std::fabs(v), 0x1p-126);
+  for (const double v : drawn(rows_of(Distribution::subnormals), 1))
+    EXPECT_LT(std::fabs(v), 0x1p-126);
   const auto zeros = drawn(rows_of(Distribution::signed_zeros), 1);
   EXPECT_TRUE(std::any_of(zeros.begin(), zeros.end(), [](double v) { return std::signbit(v); }));
   EXPECT_TRUE(std::all_of(zeros.begin(), zeros.end(), [](double v) { return v == 0; }));
@@ -99,7 +100,8 @@ TEST(Inputs, IndicesCoverTheirRangeAndSometimesAreIgnored) {
   recipe.index_bound = 7;
   recipe.ignore = -1;
   const auto values = drawn(recipe, 3, DLDataType{kDLInt, 32, 1});
-  EXPECT_EQ(std::set<double>(values.begin(), values.end()), (std::set<double>{-1, 0, 1, 2, 3, 4, 5, 6}));
+  EXPECT_EQ(std::set<double>(values.begin(), values.end()),
+            (std::set<double>{-1, 0, 1, 2, 3, 4, 5, 6}));
 }
 
 TEST(Inputs, UnitIsBetweenOneHalfAndThreeHalves) {

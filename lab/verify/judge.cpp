@@ -21,8 +21,8 @@ double error_of(double expected, double got, double largest) {
 
 }  // namespace
 
-OutputVerdict judge_output(const OracleOutput& expected, DLDataType dtype, std::span<const std::byte> got,
-                           const Bound& bound, int poison_pattern) {
+OutputVerdict judge_output(const OracleOutput& expected, DLDataType dtype,
+                           std::span<const std::byte> got, const Bound& bound, int poison_pattern) {
   OutputVerdict verdict;
   verdict.elements = static_cast<int64_t>(expected.values.size());
   std::vector<double> values(expected.values.size());
@@ -36,7 +36,8 @@ OutputVerdict judge_output(const OracleOutput& expected, DLDataType dtype, std::
       verdict.max_error = error;
       verdict.worst_element = static_cast<int64_t>(i);
     }
-    if (error > 0 && limit > 0) verdict.worst_fraction = std::max(verdict.worst_fraction, error / limit);
+    if (error > 0 && limit > 0)
+      verdict.worst_fraction = std::max(verdict.worst_fraction, error / limit);
     // An infinite bound would pass anything: it passes nothing.
     const bool passes = error == 0 || (std::isfinite(limit) && error <= limit);
     if (!passes && verdict.first_failure < 0) {

@@ -12,19 +12,19 @@ namespace kl {
 
 struct OutputVerdict {
   int64_t elements = 0;
-  double max_error = 0;         // infinite when a non-finite value does not match
-  double worst_fraction = 0;    // max error / bound
-  int64_t worst_element = -1;   // of the largest error
-  int64_t first_failure = -1;   // first element outside its bound
-  bool unwritten = false;       // the first failure still holds the poison
+  double max_error = 0;        // infinite when a non-finite value does not match
+  double worst_fraction = 0;   // max error / bound
+  int64_t worst_element = -1;  // of the largest error
+  int64_t first_failure = -1;  // first element outside its bound
+  bool unwritten = false;      // the first failure still holds the poison
 
   bool passed() const { return first_failure < 0; }
 };
 
 // Passes an element only if |got − expected| ≤ bound is true; NaN must meet NaN, an infinity the
 // same infinity. `poison_pattern` is what the output held before the call, or -1.
-OutputVerdict judge_output(const OracleOutput& expected, DLDataType dtype, std::span<const std::byte> got,
-                           const Bound& bound, int poison_pattern);
+OutputVerdict judge_output(const OracleOutput& expected, DLDataType dtype,
+                           std::span<const std::byte> got, const Bound& bound, int poison_pattern);
 
 // The element as it is reported.
 FailingElement describe_element(const OracleOutput& expected, DLDataType dtype,

@@ -19,7 +19,8 @@ OracleOutput expecting(std::vector<double> values) {
   return output;
 }
 
-OutputVerdict judged(const std::vector<double>& expected, const std::vector<float>& got, int pattern = -1) {
+OutputVerdict judged(const std::vector<double>& expected, const std::vector<float>& got,
+                     int pattern = -1) {
   const Bound bound{0x1p-24, 6 * 0x1p-24, 0x1p-126};
   return judge_output(expecting(expected), kF32, std::as_bytes(std::span(got)), bound, pattern);
 }
@@ -72,7 +73,8 @@ TEST(Judge, AnUnwrittenElementIsToldFromAWrongOne) {
 TEST(Judge, TheReportHasIndexExpectedGotAndBound) {
   OracleOutput output{"y", {2, 3}, {0, 1, 2, 3, 4, 5}, {0, 1, 2, 3, 4, 5}};
   const std::vector<float> got = {0, 1, 2, 3, 4.5f, 5};
-  const FailingElement failing = describe_element(output, kF32, std::as_bytes(std::span(got)), 4, 0.25);
+  const FailingElement failing =
+      describe_element(output, kF32, std::as_bytes(std::span(got)), 4, 0.25);
   EXPECT_EQ(failing.index, (std::vector<int64_t>{1, 1}));
   EXPECT_EQ(failing.expected, 4);
   EXPECT_EQ(failing.got, 4.5);

@@ -78,7 +78,9 @@ class LaterCalls {
   LaterCallsReport take() { return std::move(report_); }
 
  private:
-  void fail(const Fault& fault, size_t draw) { report_.failure = failure_of(fault, context(draw).name()); }
+  void fail(const Fault& fault, size_t draw) {
+    report_.failure = failure_of(fault, context(draw).name());
+  }
   TrialContext context(size_t draw) const { return {&target_, &group_, &kCases[draw]}; }
 
   void judge(size_t draw, std::vector<OutputBytes> outputs, int pattern) {
@@ -97,7 +99,8 @@ class LaterCalls {
     judge(draw, std::get<0>(outputs), round % 2);
     if (report_.failure) {
       report_.failure->rule = round == 0 ? report_.failure->rule : "wrong-later";
-      report_.failure->proof = fmt::format("call {} of this shape, {}", round + 1, report_.failure->proof);
+      report_.failure->proof =
+          fmt::format("call {} of this shape, {}", round + 1, report_.failure->proof);
     } else if (known.empty()) {
       known = std::get<0>(std::move(outputs));
     }
@@ -116,11 +119,11 @@ class LaterCalls {
     report_.resident_growth_bytes = late.resident_bytes - early.resident_bytes;
     report_.open_files_growth = late.open_files - early.open_files;
     if (report_.resident_growth_bytes <= kGrowthBytes && report_.open_files_growth <= 0) return;
-    report_.failure = CaseFailure{
-        Status::rejected, "leak",
-        fmt::format("over {} calls the worker grew by {} bytes and {} open files", rounds,
-                    report_.resident_growth_bytes, report_.open_files_growth),
-        std::nullopt};
+    report_.failure =
+        CaseFailure{Status::rejected, "leak",
+                    fmt::format("over {} calls the worker grew by {} bytes and {} open files",
+                                rounds, report_.resident_growth_bytes, report_.open_files_growth),
+                    std::nullopt};
   }
 
   Worker& worker_;
@@ -134,16 +137,17 @@ class LaterCalls {
 
 }  // namespace
 
-LaterCallsReport try_later_calls(Worker& worker, ArmId arm, const OracleLibrary& oracle, const Target& target,
-                                 const CaseGroup& group, uint64_t seed, int rounds) {
+LaterCallsReport try_later_calls(Worker& worker, ArmId arm, const OracleLibrary& oracle,
+                                 const Target& target, const CaseGroup& group, uint64_t seed,
+                                 int rounds) {
   LaterCalls calls(worker, arm, target, group);
   if (calls.draw(oracle, seed))
     if (auto site = calls.site()) calls.repeat(*site, seed, rounds);
   return calls.take();
 }
 
-LaterCallsReport try_interleaved(Worker& worker, ArmId arm, const OracleLibrary& oracle, const Target& target,
-                                 const CaseGroup& group, uint64_t seed) {
+LaterCallsReport try_interleaved(Worker& worker, ArmId arm, const OracleLibrary& oracle,
+                                 const Target& target, const CaseGroup& group, uint64_t seed) {
   LaterCalls calls(worker, arm, target, group);
   if (!calls.draw(oracle, seed)) return calls.take();
   auto a = calls.site();

@@ -21,11 +21,12 @@ struct LaterCallsReport {
 // `rounds` times forward and backward of one shape, its contents changing in an irregular order
 // between three draws at the same pointers; every answer compared. The worker's footprint is read
 // after a quarter of the rounds and at the end: growth is a "leak".
-LaterCallsReport try_later_calls(Worker& worker, ArmId arm, const OracleLibrary& oracle, const Target& target,
-                                 const CaseGroup& group, uint64_t seed, int rounds);
+LaterCallsReport try_later_calls(Worker& worker, ArmId arm, const OracleLibrary& oracle,
+                                 const Target& target, const CaseGroup& group, uint64_t seed,
+                                 int rounds);
 
 // Two layers of a model: forward A, forward B, backward A, backward B, each with its own buffers.
-LaterCallsReport try_interleaved(Worker& worker, ArmId arm, const OracleLibrary& oracle, const Target& target,
-                                 const CaseGroup& group, uint64_t seed);
+LaterCallsReport try_interleaved(Worker& worker, ArmId arm, const OracleLibrary& oracle,
+                                 const Target& target, const CaseGroup& group, uint64_t seed);
 
 }  // namespace kl

@@ -19,8 +19,8 @@ double mean_of(const std::vector<double>& values) {
   return sum / static_cast<double>(values.size());
 }
 
-std::vector<NullAnswer> null_answers(const OperationData& operation, size_t output, const OracleOutput& expected,
-                                     const OracleOutput* other) {
+std::vector<NullAnswer> null_answers(const OperationData& operation, size_t output,
+                                     const OracleOutput& expected, const OracleOutput* other) {
   const TensorData& before = operation.outputs[output];
   std::vector<NullAnswer> answers;
   if (before.bytes.empty())
@@ -30,7 +30,8 @@ std::vector<NullAnswer> null_answers(const OperationData& operation, size_t outp
   if (other != nullptr) answers.push_back({"the previous output", other->values});
   // The mean of one element is the element.
   if (expected.values.size() > 1)
-    answers.push_back({"the mean", std::vector<double>(expected.values.size(), mean_of(expected.values))});
+    answers.push_back(
+        {"the mean", std::vector<double>(expected.values.size(), mean_of(expected.values))});
   for (const TensorData& input : operation.inputs)
     if (input.shape == expected.shape && input.present())
       answers.push_back({"a copy of " + input.name, input.values()});
@@ -38,7 +39,8 @@ std::vector<NullAnswer> null_answers(const OperationData& operation, size_t outp
 }
 
 // True when every element would be accepted; stops at the first that is not.
-bool would_pass(const std::vector<double>& answer, const OracleOutput& expected, const Bound& bound) {
+bool would_pass(const std::vector<double>& answer, const OracleOutput& expected,
+                const Bound& bound) {
   for (size_t i = 0; i < answer.size(); ++i) {
     const double error = std::fabs(answer[i] - expected.values[i]);
     if (!(error <= bound(expected.values[i], expected.terms[i]))) return false;
@@ -52,10 +54,11 @@ Result<Bound> bound_of(const Target& target, const CaseGroup& group, const Case&
   return make_bound(target, operation.outputs[output].dtype, terms, is_random(item.distribution));
 }
 
-Error weak_case(const Target& target, const CaseGroup& group, const Case& item, std::string_view why) {
+Error weak_case(const Target& target, const CaseGroup& group, const Case& item,
+                std::string_view why) {
   return make_error(Status::unsupported_target,
-                    fmt::format("case \"{}\" of {} cannot tell right from wrong: {}", case_name(group, item),
-                                target.key, why),
+                    fmt::format("case \"{}\" of {} cannot tell right from wrong: {}",
+                                case_name(group, item), target.key, why),
                     "change the case list, the output's terms or bound_c in " +
                         (target.folder / "spec.toml").string());
 }
@@ -78,7 +81,8 @@ Outcome audit_null_candidates(const Target& target, const CaseGroup& group, cons
       for (const NullAnswer& answer : null_answers(operation, i, expected, previous))
         if (would_pass(answer.values, expected, bound))
           return weak_case(target, group, item,
-                           fmt::format("{} passes as {} of {}", answer.name, expected.name, operation.spec->name));
+                           fmt::format("{} passes as {} of {}", answer.name, expected.name,
+                                       operation.spec->name));
     }
   }
   return {};

@@ -24,7 +24,8 @@ inputs = [{ name = "a", axes = ["N", "C"] }, { name = "b", axes = ["N", "C"] }]
 outputs = [{ name = "y", axes = ["N", "C"], terms = "1" }]
 [cases]
 quick = [{ N = 3, C = 5 }]
-)").ok());
+)")
+                    .ok());
     ASSERT_TRUE(write_file_atomic(folder / "oracle.cpp", R"(#include <kernel_lab/oracle.hpp>
 namespace {
 template <class R>
@@ -36,11 +37,13 @@ int evaluate(const kl::oracle::CallTable& table, const kl::oracle::Call<R>& call
 int no_cost(const kl_problem&, kl::oracle::Cost&) { return 0; }
 }
 KL_EXPORT_ORACLE("sum", evaluate, no_cost);
-)").ok());
+)")
+                    .ok());
     target_ = read_target(folder).value();
     target_.bound_c = bound_c;
     const Builder builder(*find_engine("cpu").value(), folder_.path() / "cache");
-    oracle_.emplace(OracleLibrary::load(builder.build_oracle(target_.oracle()).value().path, "sum").value());
+    oracle_.emplace(
+        OracleLibrary::load(builder.build_oracle(target_.oracle()).value().path, "sum").value());
     plan_ = plan_cases(target_, {}, false);
   }
   // The first case of the plan, audited.
@@ -64,7 +67,8 @@ TEST_F(NullCandidates, ABoundThatZerosPassIsRefusedWithCaseAndOutput) {
   const auto prepared = first();
   ASSERT_FALSE(prepared.ok());
   EXPECT_EQ(prepared.error().status, Status::unsupported_target);
-  EXPECT_NE(prepared.error().what.find("zeros passes as y"), std::string::npos) << prepared.error().what;
+  EXPECT_NE(prepared.error().what.find("zeros passes as y"), std::string::npos)
+      << prepared.error().what;
   EXPECT_NE(prepared.error().what.find("list C=5 N=3"), std::string::npos) << prepared.error().what;
 }
 
@@ -72,14 +76,16 @@ TEST_F(NullCandidates, AnOutputThatIsItsInputIsRefused) {
   make("call.in(0, i)", 1);
   const auto prepared = first();
   ASSERT_FALSE(prepared.ok());
-  EXPECT_NE(prepared.error().what.find("a copy of a passes"), std::string::npos) << prepared.error().what;
+  EXPECT_NE(prepared.error().what.find("a copy of a passes"), std::string::npos)
+      << prepared.error().what;
 }
 
 TEST_F(NullCandidates, AnInputThatMovesNothingIsRefused) {
   make("R(2.0) * call.in(0, i) + R(1e-12) * call.in(1, i)", 1);
   const auto prepared = first();
   ASSERT_FALSE(prepared.ok());
-  EXPECT_NE(prepared.error().what.find("changing input b"), std::string::npos) << prepared.error().what;
+  EXPECT_NE(prepared.error().what.find("changing input b"), std::string::npos)
+      << prepared.error().what;
 }
 
 TEST_F(NullCandidates, TheSameSeedPreparesTheSameCase) {

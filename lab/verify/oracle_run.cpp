@@ -17,8 +17,10 @@ bool follows_distribution(const Target& target, const TensorSpec& tensor, bool f
   return std::find(tensor.axes.begin(), tensor.axes.end(), target.row_axis) != tensor.axes.end();
 }
 
-Distribution distribution_of(const Target& target, const TensorSpec& tensor, bool forward, Distribution wanted) {
-  if (wanted == Distribution::permuted_rows || follows_distribution(target, tensor, forward)) return wanted;
+Distribution distribution_of(const Target& target, const TensorSpec& tensor, bool forward,
+                             Distribution wanted) {
+  if (wanted == Distribution::permuted_rows || follows_distribution(target, tensor, forward))
+    return wanted;
   const bool scale_free = wanted == Distribution::uniform || wanted == Distribution::heavy_tail;
   return scale_free ? wanted : Distribution::normal;
 }
@@ -37,8 +39,9 @@ Result<Recipe> recipe_of(const Target& target, const TensorSpec& tensor, const C
   return recipe;
 }
 
-Result<TensorData> draw_tensor(const Target& target, const TensorSpec& tensor, const CaseGroup& group,
-                               bool forward, Distribution wanted, uint64_t seed) {
+Result<TensorData> draw_tensor(const Target& target, const TensorSpec& tensor,
+                               const CaseGroup& group, bool forward, Distribution wanted,
+                               uint64_t seed) {
   TensorData data;
   data.name = tensor.name;
   KL_TRY(data.dtype, dtype_of(tensor, group));
@@ -51,15 +54,16 @@ Result<TensorData> draw_tensor(const Target& target, const TensorSpec& tensor, c
 }
 
 // An oracle's view of one tensor.
-oracle::Tensor view(const std::string& name, const std::vector<int64_t>& shape, std::vector<double>& values,
-                    std::vector<double>* terms) {
+oracle::Tensor view(const std::string& name, const std::vector<int64_t>& shape,
+                    std::vector<double>& values, std::vector<double>* terms) {
   return {name.c_str(), static_cast<int32_t>(shape.size()), shape.data(), values.data(),
           terms == nullptr ? nullptr : terms->data()};
 }
 
 OracleOutput empty_output(const TensorData& tensor) {
   OracleOutput output{tensor.name, tensor.shape, {}, {}};
-  output.values = tensor.bytes.empty() ? std::vector<double>(static_cast<size_t>(tensor.size())) : tensor.values();
+  output.values = tensor.bytes.empty() ? std::vector<double>(static_cast<size_t>(tensor.size()))
+                                       : tensor.values();
   output.terms.resize(output.values.size());
   return output;
 }
@@ -79,7 +83,8 @@ uint64_t case_seed(uint64_t run_seed, const CaseGroup& group, const Case& item) 
   return derive_seed(run_seed + static_cast<uint64_t>(item.seed_index), group.name());
 }
 
-Result<CaseData> draw_case(const Target& target, const CaseGroup& group, const Case& item, uint64_t seed) {
+Result<CaseData> draw_case(const Target& target, const CaseGroup& group, const Case& item,
+                           uint64_t seed) {
   CaseData data;
   std::map<std::string, TensorData> drawn;
   for (const OperationSpec& operation : target.operations) {
@@ -88,14 +93,15 @@ Result<CaseData> draw_case(const Target& target, const CaseGroup& group, const C
     call.scalars = scalars_of(operation, group);
     for (const TensorSpec& input : operation.inputs) {
       if (!drawn.contains(input.name)) {
-        KL_TRY(drawn[input.name],
-               draw_tensor(target, input, group, operation.index == KL_FORWARD, item.distribution, seed));
+        KL_TRY(drawn[input.name], draw_tensor(target, input, group, operation.index == KL_FORWARD,
+                                              item.distribution, seed));
       }
       call.inputs.push_back(drawn[input.name]);
     }
     for (const TensorSpec& output : operation.outputs) {
       const uint64_t base_seed = derive_seed(seed, "base of " + operation.name);
-      KL_TRY(TensorData tensor, draw_tensor(target, output, group, false, Distribution::normal, base_seed));
+      KL_TRY(TensorData tensor,
+             draw_tensor(target, output, group, false, Distribution::normal, base_seed));
       if (output.mode == OutputMode::write) tensor.bytes.clear();
       call.outputs.push_back(std::move(tensor));
     }
@@ -103,7 +109,8 @@ Result<CaseData> draw_case(const Target& target, const CaseGroup& group, const C
   return data;
 }
 
-Result<std::vector<OracleOutput>> evaluate_operation(const OracleLibrary& oracle, const OperationData& data) {
+Result<std::vector<OracleOutput>> evaluate_operation(const OracleLibrary& oracle,
+                                                     const OperationData& data) {
   std::vector<std::vector<double>> input_values;
   std::vector<OracleOutput> outputs;
   for (const TensorData& input : data.inputs) input_values.push_back(input.values());

@@ -16,7 +16,8 @@ namespace kl {
 struct OperationData {
   const OperationSpec* spec = nullptr;
   std::vector<TensorData> inputs;
-  std::vector<TensorData> outputs;  // before the call: the base of accumulate and inout; else empty bytes
+  std::vector<TensorData>
+      outputs;  // before the call: the base of accumulate and inout; else empty bytes
   std::vector<double> scalars;
 };
 
@@ -33,13 +34,15 @@ struct CaseData {
 };
 
 // Draws every input. Tensors of one name are one tensor: backward sees forward's x.
-Result<CaseData> draw_case(const Target& target, const CaseGroup& group, const Case& item, uint64_t seed);
+Result<CaseData> draw_case(const Target& target, const CaseGroup& group, const Case& item,
+                           uint64_t seed);
 
 // Evaluates all operations. A backward input named like a forward output becomes the oracle's
 // value of it, rounded to the type.
 Outcome evaluate_case(const OracleLibrary& oracle, CaseData& data);
 
-Result<std::vector<OracleOutput>> evaluate_operation(const OracleLibrary& oracle, const OperationData& data);
+Result<std::vector<OracleOutput>> evaluate_operation(const OracleLibrary& oracle,
+                                                     const OperationData& data);
 
 // The seed of a case's contents.
 uint64_t case_seed(uint64_t run_seed, const CaseGroup& group, const Case& item);

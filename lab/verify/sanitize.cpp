@@ -12,11 +12,11 @@ namespace kl {
 
 namespace {
 
-constexpr int kObjected = 86;              // exit code given to the sanitizers
+constexpr int kObjected = 86;                // exit code given to the sanitizers
 constexpr int64_t kSmallElements = 1 << 16;  // instrumented kernels are slow
 
 struct Sanitizer {
-  std::string name;     // as the builder calls it
+  std::string name;  // as the builder calls it
   std::string rule;
   std::string preload;  // run-time library that must come first; empty: none
 };
@@ -44,7 +44,8 @@ class CaseFile {
   }
   Outcome write(const fs::path& folder, std::string_view target) const {
     KL_CHECK(write_file_atomic(folder / "cases.bin", blob_));
-    return write_file_atomic(folder / "cases.json", dump_line(Json{{"target", target}, {"cases", cases_}}));
+    return write_file_atomic(folder / "cases.json",
+                             dump_line(Json{{"target", target}, {"cases", cases_}}));
   }
   int64_t count() const { return static_cast<int64_t>(cases_.size()); }
 
@@ -68,7 +69,8 @@ class CaseFile {
 
 // The compiler knows where its run-time is; empty when it is not installed.
 std::string runtime_library(const std::string& name) {
-  const auto asked = run_process({.arguments = {"c++", "-print-file-name=" + name}, .timeout_seconds = 20});
+  const auto asked =
+      run_process({.arguments = {"c++", "-print-file-name=" + name}, .timeout_seconds = 20});
   if (!asked.ok() || !asked->ok()) return {};
   std::string path = asked->out.substr(0, asked->out.find('\n'));
   return fs::path(path).is_absolute() && fs::exists(path) ? path : std::string();
@@ -87,10 +89,12 @@ SanitizeReport run_one(const Sanitizer& sanitizer, const Engine& engine, const f
   const auto built = Builder(engine).build({kernel, sanitizer.name, {}});
   if (!built.ok()) return not_run(built.error().status, built.error().what);
   Command command;
-  command.arguments = {(Installation::find().bin / "kernel-lab-sanitizer").string(), built->path.string(),
-                       (folder / "cases.json").string(), (folder / "cases.bin").string()};
-  command.environment = {{"ASAN_OPTIONS", fmt::format("exitcode={}:detect_leaks=0", kObjected)},
-                         {"UBSAN_OPTIONS", fmt::format("exitcode={}:print_stacktrace=0", kObjected)}};
+  command.arguments = {(Installation::find().bin / "kernel-lab-sanitizer").string(),
+                       built->path.string(), (folder / "cases.json").string(),
+                       (folder / "cases.bin").string()};
+  command.environment = {
+      {"ASAN_OPTIONS", fmt::format("exitcode={}:detect_leaks=0", kObjected)},
+      {"UBSAN_OPTIONS", fmt::format("exitcode={}:print_stacktrace=0", kObjected)}};
   if (!sanitizer.preload.empty()) command.environment["LD_PRELOAD"] = sanitizer.preload;
   command.folder = folder;
   command.timeout_seconds = 120;
@@ -99,7 +103,8 @@ SanitizeReport run_one(const Sanitizer& sanitizer, const Engine& engine, const f
   if (finished->ok()) return {Status::ok, "", "", 0};
   if (finished->exit_code == kObjected || finished->signal != 0)
     return {Status::rejected, sanitizer.rule, first_lines(finished->err), 0};
-  return not_run(finished->timed_out ? Status::timed_out : Status::execution_failed, first_lines(finished->err));
+  return not_run(finished->timed_out ? Status::timed_out : Status::execution_failed,
+                 first_lines(finished->err));
 }
 
 }  // namespace
@@ -110,7 +115,8 @@ SanitizeReport run_sanitizers(const Engine& engine, const Target& target, const 
     return not_run(Status::missing_tool, fmt::format("no sanitizer for engine {}", engine.name()));
   const std::string address_runtime = runtime_library("libasan.so");
   if (address_runtime.empty() || runtime_library("libubsan.so").empty())
-    return not_run(Status::missing_tool, "the compiler's sanitizer run-times (libasan, libubsan) are not installed");
+    return not_run(Status::missing_tool,
+                   "the compiler's sanitizer run-times (libasan, libubsan) are not installed");
   const auto folder = TemporaryFolder::create("kernel-lab-sanitize");
   if (!folder.ok()) return not_run(folder.error().status, folder.error().what);
   CaseFile cases;

@@ -64,10 +64,14 @@ uint16_t to_bf16(double value) {
 
 int significand_bits(DLDataType dtype) {
   switch (element_of(dtype)) {
-    case Element::f32: return 24;
-    case Element::f64: return 53;
-    case Element::bf16: return 8;
-    default: return 0;
+    case Element::f32:
+      return 24;
+    case Element::f64:
+      return 53;
+    case Element::bf16:
+      return 8;
+    default:
+      return 0;
   }
 }
 
@@ -79,17 +83,23 @@ Result<DLDataType> dtype_from_name(std::string_view name) {
   if (name == "bf16") return DLDataType{kDLBfloat, 16, 1};
   if (name == "i32") return DLDataType{kDLInt, 32, 1};
   if (name == "i64") return DLDataType{kDLInt, 64, 1};
-  return make_error(Status::unsupported_target, "element type \"" + std::string(name) + "\" is not known",
+  return make_error(Status::unsupported_target,
+                    "element type \"" + std::string(name) + "\" is not known",
                     "use one of f32, f64, bf16, i32, i64 in spec.toml");
 }
 
 std::string dtype_name(DLDataType dtype) {
   switch (element_of(dtype)) {
-    case Element::f32: return "f32";
-    case Element::f64: return "f64";
-    case Element::bf16: return "bf16";
-    case Element::i32: return "i32";
-    default: return "i64";
+    case Element::f32:
+      return "f32";
+    case Element::f64:
+      return "f64";
+    case Element::bf16:
+      return "bf16";
+    case Element::i32:
+      return "i32";
+    default:
+      return "i64";
   }
 }
 
@@ -109,11 +119,16 @@ double smallest_normal(DLDataType dtype) {
 
 double largest_finite(DLDataType dtype) {
   switch (element_of(dtype)) {
-    case Element::f32: return double{std::numeric_limits<float>::max()};
-    case Element::bf16: return double{std::bit_cast<float>(0x7f7f0000u)};
-    case Element::f64: return std::numeric_limits<double>::max();
-    case Element::i32: return double{std::numeric_limits<int32_t>::max()};
-    default: return static_cast<double>(std::numeric_limits<int64_t>::max());
+    case Element::f32:
+      return double{std::numeric_limits<float>::max()};
+    case Element::bf16:
+      return double{std::bit_cast<float>(0x7f7f0000u)};
+    case Element::f64:
+      return std::numeric_limits<double>::max();
+    case Element::i32:
+      return double{std::numeric_limits<int32_t>::max()};
+    default:
+      return static_cast<double>(std::numeric_limits<int64_t>::max());
   }
 }
 
@@ -126,10 +141,14 @@ double ulp_of(double value, DLDataType dtype) {
 
 void to_doubles(DLDataType dtype, const std::byte* from, std::span<double> to) {
   switch (element_of(dtype)) {
-    case Element::f32: return widen<float>(from, to);
-    case Element::f64: return widen<double>(from, to);
-    case Element::i32: return widen<int32_t>(from, to);
-    case Element::i64: return widen<int64_t>(from, to);
+    case Element::f32:
+      return widen<float>(from, to);
+    case Element::f64:
+      return widen<double>(from, to);
+    case Element::i32:
+      return widen<int32_t>(from, to);
+    case Element::i64:
+      return widen<int64_t>(from, to);
     case Element::bf16:
       for (size_t i = 0; i < to.size(); ++i) {
         uint16_t half;
@@ -141,10 +160,14 @@ void to_doubles(DLDataType dtype, const std::byte* from, std::span<double> to) {
 
 void from_doubles(DLDataType dtype, std::span<const double> from, std::byte* to) {
   switch (element_of(dtype)) {
-    case Element::f32: return narrow<float>(from, to);
-    case Element::f64: return narrow<double>(from, to);
-    case Element::i32: return narrow<int32_t>(from, to);
-    case Element::i64: return narrow<int64_t>(from, to);
+    case Element::f32:
+      return narrow<float>(from, to);
+    case Element::f64:
+      return narrow<double>(from, to);
+    case Element::i32:
+      return narrow<int32_t>(from, to);
+    case Element::i64:
+      return narrow<int64_t>(from, to);
     case Element::bf16:
       for (size_t i = 0; i < from.size(); ++i) {
         const uint16_t half = to_bf16(from[i]);
@@ -155,21 +178,31 @@ void from_doubles(DLDataType dtype, std::span<const double> from, std::byte* to)
 
 void poison(DLDataType dtype, std::byte* data, int64_t count, int pattern) {
   switch (element_of(dtype)) {
-    case Element::f32: return store_all(data, count, kPoison32[pattern]);
-    case Element::f64: return store_all(data, count, kPoison64[pattern]);
-    case Element::bf16: return store_all(data, count, kPoison16[pattern]);
-    case Element::i32: return store_all(data, count, kPoisonI32[pattern]);
-    case Element::i64: return store_all(data, count, kPoisonI64[pattern]);
+    case Element::f32:
+      return store_all(data, count, kPoison32[pattern]);
+    case Element::f64:
+      return store_all(data, count, kPoison64[pattern]);
+    case Element::bf16:
+      return store_all(data, count, kPoison16[pattern]);
+    case Element::i32:
+      return store_all(data, count, kPoisonI32[pattern]);
+    case Element::i64:
+      return store_all(data, count, kPoisonI64[pattern]);
   }
 }
 
 bool is_poison(DLDataType dtype, const std::byte* element, int pattern) {
   switch (element_of(dtype)) {
-    case Element::f32: return holds(element, kPoison32[pattern]);
-    case Element::f64: return holds(element, kPoison64[pattern]);
-    case Element::bf16: return holds(element, kPoison16[pattern]);
-    case Element::i32: return holds(element, kPoisonI32[pattern]);
-    default: return holds(element, kPoisonI64[pattern]);
+    case Element::f32:
+      return holds(element, kPoison32[pattern]);
+    case Element::f64:
+      return holds(element, kPoison64[pattern]);
+    case Element::bf16:
+      return holds(element, kPoison16[pattern]);
+    case Element::i32:
+      return holds(element, kPoisonI32[pattern]);
+    default:
+      return holds(element, kPoisonI64[pattern]);
   }
 }
 

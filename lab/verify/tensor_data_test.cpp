@@ -23,11 +23,12 @@ double through(DLDataType dtype, double value) {
 
 TEST(TensorData, Bf16RoundsToNearestAndTiesToEven) {
   EXPECT_EQ(through(kBf16, 1.0), 1.0);
-  EXPECT_EQ(through(kBf16, 1.0 + 0x1p-8), 1.0);           // tie, even below
+  EXPECT_EQ(through(kBf16, 1.0 + 0x1p-8), 1.0);               // tie, even below
   EXPECT_EQ(through(kBf16, 1.0 + 3 * 0x1p-8), 1.0 + 0x1p-6);  // tie, even above
   EXPECT_EQ(through(kBf16, 1.0 + 0x1p-8 + 0x1p-12), 1.0 + 0x1p-7);
   EXPECT_TRUE(std::isnan(through(kBf16, std::nan(""))));
-  EXPECT_EQ(through(kBf16, std::numeric_limits<double>::infinity()), std::numeric_limits<double>::infinity());
+  EXPECT_EQ(through(kBf16, std::numeric_limits<double>::infinity()),
+            std::numeric_limits<double>::infinity());
 }
 
 TEST(TensorData, RoundOffAndUlpAreThoseOfIeee) {
@@ -41,7 +42,8 @@ TEST(TensorData, RoundOffAndUlpAreThoseOfIeee) {
 }
 
 TEST(TensorData, PoisonPatternsDifferAndAreRecognised) {
-  for (const DLDataType dtype : {kF32, kBf16, kI32, DLDataType{kDLFloat, 64, 1}, DLDataType{kDLInt, 64, 1}}) {
+  for (const DLDataType dtype :
+       {kF32, kBf16, kI32, DLDataType{kDLFloat, 64, 1}, DLDataType{kDLInt, 64, 1}}) {
     std::array<std::byte, 64> first{}, second{};
     const auto count = static_cast<int64_t>(first.size() / element_bytes(dtype));
     poison(dtype, first.data(), count, 0);

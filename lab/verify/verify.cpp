@@ -19,8 +19,8 @@ namespace kl {
 
 namespace {
 
-constexpr int kLaterRounds = 100;         // of forward and backward, on the smallest strong shape
-constexpr int kTrainerRounds = 8;         // on the trainer's first shape
+constexpr int kLaterRounds = 100;  // of forward and backward, on the smallest strong shape
+constexpr int kTrainerRounds = 8;  // on the trainer's first shape
 constexpr std::chrono::microseconds kFirstSettle{20000};  // once per shape
 constexpr std::chrono::microseconds kSettle{200};
 
@@ -31,7 +31,8 @@ int64_t volume(const CaseGroup& group) {
 }
 
 bool has_strong(const CaseGroup& group) {
-  return std::any_of(group.cases.begin(), group.cases.end(), [](const Case& item) { return item.strong; });
+  return std::any_of(group.cases.begin(), group.cases.end(),
+                     [](const Case& item) { return item.strong; });
 }
 
 // One kernel in one worker, and its call site for the group under trial.
@@ -52,8 +53,10 @@ struct Host {
     declined.reset();
     KL_FAULT_TRY([[maybe_unused]] const auto dropped, worker->drop_buffers());
     KL_FAULT_TRY(auto created, CallSite::create(*worker, arm, sample));
-    if (auto* ready = std::get_if<CallSite>(&created)) site = std::move(*ready);
-    else declined = std::get<Declined>(created);
+    if (auto* ready = std::get_if<CallSite>(&created))
+      site = std::move(*ready);
+    else
+      declined = std::get<Declined>(created);
     return std::monostate{};
   }
 };
@@ -118,11 +121,13 @@ class Verification {
 
   void check_symbols() {
     const auto symbols = read_symbols(candidate_.path);
-    if (!symbols.ok()) return fail({Status::load_failed, "unreadable-library", symbols.error().what, {}});
+    if (!symbols.ok())
+      return fail({Status::load_failed, "unreadable-library", symbols.error().what, {}});
     const auto violations = symbol_violations(*symbols);
     if (violations.empty()) return;
     std::string proof;
-    for (const std::string& violation : violations) proof += (proof.empty() ? "" : "; ") + violation;
+    for (const std::string& violation : violations)
+      proof += (proof.empty() ? "" : "; ") + violation;
     fail({Status::rejected, "forbidden-symbol", proof, {}});
   }
 
@@ -138,7 +143,8 @@ class Verification {
     // A candidate that is the champion cannot be worse than it.
     if (champion_.source_hash == candidate_.source_hash) return note_champion("is-candidate");
     auto champion = Host::start(champion_, target_.key);
-    if (const auto* fault = std::get_if<Fault>(&champion)) return note_champion(fault->rule + ": " + fault->proof);
+    if (const auto* fault = std::get_if<Fault>(&champion))
+      return note_champion(fault->rule + ": " + fault->proof);
     champion_host_ = std::get<0>(std::move(champion));
     note_champion("compared");
   }
@@ -153,9 +159,9 @@ class Verification {
       group = prepared.group;
       if (entering) enter_group(prepared);
       if (!failure_) try_one(prepared, entering);
-      report(request_.progress, {static_cast<double>(record_.cases_run),
-                                 static_cast<double>(record_.cases_planned), "cases",
-                                 plan_.groups[prepared.group].name()});
+      report(request_.progress,
+             {static_cast<double>(record_.cases_run), static_cast<double>(record_.cases_planned),
+              "cases", plan_.groups[prepared.group].name()});
     }
     return {};
   }
@@ -163,7 +169,8 @@ class Verification {
   void enter_group(const PreparedCase& prepared) {
     const CaseGroup& group = plan_.groups[prepared.group];
     auto entered = candidate_host_.enter_group(prepared.data);
-    if (const auto* fault = std::get_if<Fault>(&entered)) return fail(failure_of(*fault, group.name()));
+    if (const auto* fault = std::get_if<Fault>(&entered))
+      return fail(failure_of(*fault, group.name()));
     if (candidate_host_.declined) note_declined(group, *candidate_host_.declined);
     if (!champion_host_) return;
     auto other = champion_host_->enter_group(prepared.data);
@@ -173,9 +180,10 @@ class Verification {
   void note_declined(const CaseGroup& group, const Declined& declined) {
     record_.details["declined"].push_back({{"case", group.name()}, {"why", declined.why}});
     if (group.source == "trainer")
-      fail({Status::rejected, "declines-trainer-shape",
-            fmt::format("{} is outside the kernel's domain ({}), and the preset runs it", group.name(),
-                        declined.why),
+      fail({Status::rejected,
+            "declines-trainer-shape",
+            fmt::format("{} is outside the kernel's domain ({}), and the preset runs it",
+                        group.name(), declined.why),
             {}});
   }
 
@@ -183,8 +191,8 @@ class Verification {
     const CaseGroup& group = plan_.groups[prepared.group];
     const TrialContext context{&target_, &group, &group.cases[prepared.item]};
     if (candidate_host_.site) {
-      const CaseResult result =
-          try_case(*candidate_host_.site, context, prepared.data, first_of_group ? kFirstSettle : kSettle);
+      const CaseResult result = try_case(*candidate_host_.site, context, prepared.data,
+                                         first_of_group ? kFirstSettle : kSettle);
       count(result);
       if (result.failure) return fail(*result.failure);
       if (context.item->strong) compare(context, prepared.data, result);
@@ -218,8 +226,10 @@ class Verification {
   void check_domain() {
     for (const std::string& dtype : target_.dtypes)
       if (!strong_dtypes_.contains(dtype))
-        return fail({Status::rejected, "declines-every-case",
-                     fmt::format("no strong case for {} is inside the kernel's domain", dtype), {}});
+        return fail({Status::rejected,
+                     "declines-every-case",
+                     fmt::format("no strong case for {} is inside the kernel's domain", dtype),
+                     {}});
   }
 
   Outcome try_later() {
@@ -239,11 +249,11 @@ class Verification {
 
   Outcome later_on(const CaseGroup* group, int rounds) {
     if (group == nullptr) return {};
-    KL_CHECK(take_report(try_later_calls(*candidate_host_.worker, candidate_host_.arm, *oracle_, target_, *group,
-                                         record_.seed, rounds)));
+    KL_CHECK(take_report(try_later_calls(*candidate_host_.worker, candidate_host_.arm, *oracle_,
+                                         target_, *group, record_.seed, rounds)));
     if (!failure_)
-      KL_CHECK(take_report(try_interleaved(*candidate_host_.worker, candidate_host_.arm, *oracle_, target_,
-                                           *group, record_.seed)));
+      KL_CHECK(take_report(try_interleaved(*candidate_host_.worker, candidate_host_.arm, *oracle_,
+                                           target_, *group, record_.seed)));
     return {};
   }
 
@@ -252,16 +262,17 @@ class Verification {
     record_.elements_checked += later.elements;
     later_calls_ += later.calls;
     growth_bytes_ = std::max(growth_bytes_, later.resident_growth_bytes);
-    record_.details["later_calls"] = {{"calls", later_calls_}, {"resident_growth_bytes", growth_bytes_}};
+    record_.details["later_calls"] = {{"calls", later_calls_},
+                                      {"resident_growth_bytes", growth_bytes_}};
     if (later.failure) fail(*later.failure);
     return {};
   }
 
   void sanitize() {
-    const SanitizeReport report = run_sanitizers(*request_.engine, target_, plan_, request_.kernel, record_.seed);
+    const SanitizeReport report =
+        run_sanitizers(*request_.engine, target_, plan_, request_.kernel, record_.seed);
     record_.details["sanitize"] = to_json(report);
-    if (report.status == Status::rejected)
-      fail({Status::rejected, report.rule, report.proof, {}});
+    if (report.status == Status::rejected) fail({Status::rejected, report.rule, report.proof, {}});
   }
 
   void fail(CaseFailure failure) {
@@ -271,9 +282,10 @@ class Verification {
     record_.proof = std::move(failure.proof);
     record_.failing = std::move(failure.failing);
     record_.reason = record_.rule + ": " + record_.proof;
-    record_.remedy = failure.status == Status::mismatch
-                         ? "correct the kernel, then verify again with --seed " + std::to_string(record_.seed)
-                         : "correct the kernel: docs/harness.md explains the rule";
+    record_.remedy =
+        failure.status == Status::mismatch
+            ? "correct the kernel, then verify again with --seed " + std::to_string(record_.seed)
+            : "correct the kernel: docs/harness.md explains the rule";
     if (candidate_host_.worker) record_.details["printed"] = printed();
   }
   std::string printed() const {
@@ -290,16 +302,18 @@ class Verification {
 
   void conclude() {
     record_.bitwise_repeatable = repeatable_;
-    record_.details["bound"] = {{"c", target_.bound_c},
-                                {"k", target_.champion_k},
-                                {"maths", std::string(to_string(target_.maths))},
-                                {"u_accumulate", accumulator_roundoff(target_.maths, {kDLFloat, 32, 1})}};
+    record_.details["bound"] = {
+        {"c", target_.bound_c},
+        {"k", target_.champion_k},
+        {"maths", std::string(to_string(target_.maths))},
+        {"u_accumulate", accumulator_roundoff(target_.maths, {kDLFloat, 32, 1})}};
     if (record_.cases_run == record_.cases_planned && record_.cases_run > 0) {
       record_.status = Status::ok;
       return;
     }
     record_.status = Status::error;
-    record_.reason = fmt::format("{} of {} planned cases ran", record_.cases_run, record_.cases_planned);
+    record_.reason =
+        fmt::format("{} of {} planned cases ran", record_.cases_run, record_.cases_planned);
     record_.remedy = "verify again; report it if it stays";
   }
 

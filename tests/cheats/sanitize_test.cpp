@@ -24,7 +24,8 @@ KL_EXPORT_POINTWISE(no_bytes, no_bytes);
   EXPECT_TRUE(write_file_atomic(kernel, text).ok());
   Target target = read_target(fs::path(KL_TARGETS) / "activation_pointwise").value();
   target.quick = {{{{"N", 3}, {"C", 5}}, "f32"}};
-  return run_sanitizers(*find_engine("cpu").value(), target, plan_cases(target, {}, false), kernel, 7);
+  return run_sanitizers(*find_engine("cpu").value(), target, plan_cases(target, {}, false), kernel,
+                        7);
 }
 
 #define SKIP_WITHOUT_TOOL(report) \
@@ -39,7 +40,8 @@ TEST(Sanitize, AnHonestKernelPassesBoth) {
 
 TEST(Sanitize, AReadPastTheStackIsRejectedByAddressSanitizer) {
   const SanitizeReport report = sanitized(
-      "  volatile float lanes[4] = {};\n  volatile int64_t at = v.n;\n  if (lanes[at % 4 + 4] == 12345.0f) v.out[0] = 0;");
+      "  volatile float lanes[4] = {};\n  volatile int64_t at = v.n;\n  if (lanes[at % 4 + 4] == "
+      "12345.0f) v.out[0] = 0;");
   SKIP_WITHOUT_TOOL(report);
   EXPECT_EQ(report.status, Status::rejected);
   EXPECT_EQ(report.rule, "address-sanitizer");
@@ -48,7 +50,8 @@ TEST(Sanitize, AReadPastTheStackIsRejectedByAddressSanitizer) {
 
 TEST(Sanitize, ASignedOverflowIsRejectedAsUndefinedBehaviour) {
   const SanitizeReport report = sanitized(
-      "  volatile int32_t big = 2147483647;\n  volatile int32_t sum = big + static_cast<int32_t>(v.n);\n  (void)sum;");
+      "  volatile int32_t big = 2147483647;\n  volatile int32_t sum = big + "
+      "static_cast<int32_t>(v.n);\n  (void)sum;");
   SKIP_WITHOUT_TOOL(report);
   EXPECT_EQ(report.status, Status::rejected);
   EXPECT_EQ(report.rule, "undefined-behaviour");

@@ -1,4 +1,4 @@
-// Every kernel of kernels/ against verify. The first line of each says which line of the list of
+// Every kernel of kernels/ against verify. The comment at the top of each says which line of the list of
 // cheats it is, and what must come of it: `// ... | status | rule, or another rule`.
 #include <lab/core/files.hpp>
 #include <lab/verify/verify.hpp>
@@ -23,7 +23,8 @@ void PrintTo(const Cheat& cheat, std::ostream* out) { *out << cheat.name; }
 
 std::string trimmed(const std::string& text) {
   const size_t first = text.find_first_not_of(" /");
-  return first == std::string::npos ? "" : text.substr(first, text.find_last_not_of(' ') - first + 1);
+  return first == std::string::npos ? ""
+                                    : text.substr(first, text.find_last_not_of(' ') - first + 1);
 }
 
 std::vector<std::string> split(const std::string& text, char at) {
@@ -33,15 +34,26 @@ std::vector<std::string> split(const std::string& text, char at) {
   return parts;
 }
 
+// The comment a file begins with, as one line.
+std::string leading_comment(const std::string& text) {
+  std::istringstream in(text);
+  std::string joined;
+  for (std::string line; std::getline(in, line) && line.starts_with("//");)
+    joined += (joined.empty() ? "" : " ") + trimmed(line);
+  return joined;
+}
+
 std::vector<Cheat> read_cheats() {
   std::vector<Cheat> cheats;
   for (const auto& entry : fs::directory_iterator(fs::path(KL_CHEATS) / "kernels")) {
     const std::string text = read_file(entry.path()).value();
-    auto parts = split(text.substr(0, text.find('\n')), '|');
+    auto parts = split(leading_comment(text), '|');
     parts.resize(3);
-    cheats.push_back({entry.path().stem().string(), entry.path(), parts[0], parts[1], split(parts[2], ',')});
+    cheats.push_back(
+        {entry.path().stem().string(), entry.path(), parts[0], parts[1], split(parts[2], ',')});
   }
-  std::sort(cheats.begin(), cheats.end(), [](const Cheat& a, const Cheat& b) { return a.name < b.name; });
+  std::sort(cheats.begin(), cheats.end(),
+            [](const Cheat& a, const Cheat& b) { return a.name < b.name; });
   return cheats;
 }
 
@@ -58,8 +70,8 @@ TEST_P(VerifyCheats, GetsTheStatusItsFirstLineNames) {
   const Cheat& cheat = GetParam();
   auto folder = TemporaryFolder::create("kernel-lab-cheat").value();
   const fs::path source = folder.path() / "kernel.cpp";
-  const std::string text =
-      read_file(fs::path(KL_CHEATS) / "pointwise.inc").value() + "\n" + read_file(cheat.file).value();
+  const std::string text = read_file(fs::path(KL_CHEATS) / "pointwise.inc").value() + "\n" +
+                           read_file(cheat.file).value();
   ASSERT_TRUE(write_file_atomic(source, text).ok());
 
   const Target target = small_target();
@@ -88,12 +100,13 @@ TEST_P(VerifyCheats, GetsTheStatusItsFirstLineNames) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Kernels, VerifyCheats, testing::ValuesIn(read_cheats()),
-                         [](const auto& info) { return info.param.name; });
+                         [](const auto& cheat) { return cheat.param.name; });
 
 // A list without cheats or without honest kernels would prove nothing.
 TEST(VerifyCheatsList, HasCheatsAndHonestTwins) {
   const auto cheats = read_cheats();
-  const auto honest = std::count_if(cheats.begin(), cheats.end(), [](const Cheat& c) { return c.status == "ok"; });
+  const auto honest =
+      std::count_if(cheats.begin(), cheats.end(), [](const Cheat& c) { return c.status == "ok"; });
   EXPECT_GE(honest, 8);
   EXPECT_GE(static_cast<int64_t>(cheats.size()) - honest, 30);
 }

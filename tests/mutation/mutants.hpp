@@ -1,4 +1,5 @@
-// Seeded bugs and honest variants of the targets' reference kernels, as substitutions in their text.
+// Seeded bugs and honest variants of the targets' reference kernels, as substitutions in their
+// text.
 #pragma once
 
 #include <string>

@@ -33,8 +33,8 @@ Tensors tensors_of(const std::vector<TensorData>& list) {
   return tensors;
 }
 
-kl_result no_service(char, char, int64_t, int64_t, int64_t, float, const float*, int64_t, const float*, int64_t,
-                     float, float*, int64_t) {
+kl_result no_service(char, char, int64_t, int64_t, int64_t, float, const float*, int64_t,
+                     const float*, int64_t, float, float*, int64_t) {
   return {KL_UNSUPPORTED, nullptr};
 }
 
@@ -47,10 +47,12 @@ void judge(const OracleOutput& expected, const std::vector<double>& got, UsualRu
   for (size_t i = 0; i < got.size(); ++i) {
     const double y = expected.values[i], size = std::fabs(y);
     rules.allclose = rules.allclose && agree(got[i], y, 1e-2 + 1e-2 * size);
-    rules.abs_or_rel = rules.abs_or_rel && (agree(got[i], y, 1e-2) || agree(got[i], y, 1e-2 * size));
+    rules.abs_or_rel =
+        rules.abs_or_rel && (agree(got[i], y, 1e-2) || agree(got[i], y, 1e-2 * size));
     within += agree(got[i], y, std::fmax(1e-8, 1e-2 * size));
   }
-  rules.most_within_1pct = rules.most_within_1pct && static_cast<double>(within) >= 0.99 * static_cast<double>(got.size());
+  rules.most_within_1pct = rules.most_within_1pct &&
+                           static_cast<double>(within) >= 0.99 * static_cast<double>(got.size());
 }
 
 bool run_case(const kl_kernel_table& kernel, const CaseData& data, UsualRules& rules) {
@@ -72,7 +74,8 @@ bool run_case(const kl_kernel_table& kernel, const CaseData& data, UsualRules& r
     std::vector<std::byte> scratch(kernel.scratch_bytes(&problem));
     kl_plan plan{};
     if (kernel.prepare(&problem, &services, &plan).code != KL_OK) return false;
-    const kl_call call{inputs.views.data(), outputs.views.data(), operation.scalars.data(), saved.data(), scratch.data()};
+    const kl_call call{inputs.views.data(), outputs.views.data(), operation.scalars.data(),
+                       saved.data(), scratch.data()};
     if (kernel.run(&plan, &call, nullptr).code != KL_OK) return false;
     for (size_t i = 0; i < outputs.views.size(); ++i) {
       if (!operation.outputs[i].present()) continue;

@@ -9,9 +9,9 @@ namespace kl {
 
 // Whether every output of every case passes each rule.
 struct UsualRules {
-  bool allclose = true;         // |got − y| ≤ 1e-2 + 1e-2·|y|, every element
-  bool abs_or_rel = true;       // |got − y| ≤ 1e-2 or ≤ 1e-2·|y|, every element
-  bool most_within_1pct = true; // 99 % of the elements within 1 % (or 1e-8)
+  bool allclose = true;          // |got − y| ≤ 1e-2 + 1e-2·|y|, every element
+  bool abs_or_rel = true;        // |got − y| ≤ 1e-2 or ≤ 1e-2·|y|, every element
+  bool most_within_1pct = true;  // 99 % of the elements within 1 % (or 1e-8)
 };
 
 // Runs forward and backward of each case with the library; a kernel that refuses fails every rule.

@@ -1,4 +1,5 @@
-// HARNESS 7: leaves the output alone, expecting the last answer there | mismatch | unwritten-output, depends-on-old-contents
+// HARNESS 7: leaves the output alone, expecting the last answer there | mismatch |
+// unwritten-output, depends-on-old-contents
 namespace {
 const float* last[2];
 kl_result run(const kl_plan* plan, const kl_call* call, kl_stream) {

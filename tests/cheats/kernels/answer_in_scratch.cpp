@@ -1,4 +1,5 @@
-// HARNESS 7: expects the last answer to lie in scratch still | mismatch | beyond-bound, depends-on-old-contents
+// HARNESS 7: expects the last answer to lie in scratch still | mismatch | beyond-bound,
+// depends-on-old-contents
 namespace {
 int64_t last[2];
 kl_result run(const kl_plan* plan, const kl_call* call, kl_stream) {

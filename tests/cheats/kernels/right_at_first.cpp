@@ -1,4 +1,5 @@
-// HARNESS 11: is right for its first hundred calls | mismatch | wrong-later, beyond-bound, depends-on-old-contents
+// HARNESS 11: is right for its first hundred calls | mismatch | wrong-later, beyond-bound,
+// depends-on-old-contents
 namespace {
 int calls = 0;
 kl_result run(const kl_plan* plan, const kl_call* call, kl_stream) {

@@ -1,4 +1,5 @@
-// HARNESS 5: keeps forward's h in a global for backward | mismatch | state-outside-saved, beyond-bound
+// HARNESS 5: keeps forward's h in a global for backward | mismatch | state-outside-saved,
+// beyond-bound
 namespace {
 float kept[1 << 16];
 kl_result run(const kl_plan* plan, const kl_call* call, kl_stream) {

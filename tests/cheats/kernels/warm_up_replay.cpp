@@ -1,4 +1,5 @@
-// HARNESS 4: answers later calls of a shape with the answer of the first | mismatch | beyond-bound, wrong-later
+// HARNESS 4: answers later calls of a shape with the answer of the first | mismatch | beyond-bound,
+// wrong-later
 namespace {
 float kept[2][1 << 16];
 int64_t kept_size[2];
