@@ -20,6 +20,25 @@ class RealTrainerTest : public testing::Test {
 
   std::string champion() { return *read_file(*target_.champion(**find_engine("cpu"))); }
 
+  // The champion, its first output of forward and backward multiplied by `factor` afterwards.
+  std::string scaled_champion(const std::string& factor) {
+    std::string source = champion();
+    const size_t at = source.find("KL_EXPORT_KERNEL(");
+    const size_t end = source.find("run);", at);
+    EXPECT_NE(end, std::string::npos);
+    source.replace(end, 5, "scaled_run);");
+    source.insert(at, R"(
+static kl_result scaled_run(const kl_plan* plan, const kl_call* call, kl_stream stream) {
+  const kl_result result = run(plan, call, stream);
+  const DLTensor& y = call->outputs[0];
+  float* values = kl::data<float>(y);
+  for (int64_t i = 0; i < y.shape[0] * y.shape[1]; ++i) values[i] *= )" + factor + R"(;
+  return result;
+}
+)");
+    return source;
+  }
+
   IntegrationRecord compare(const std::string& candidate) {
     const fs::path file = root_.path() / "kernel.cpp";
     EXPECT_TRUE(write_file_atomic(file, candidate).ok());
@@ -78,30 +97,16 @@ TEST_F(RealTrainerTest, the_plain_reference_is_the_same_mathematics) {
 }
 
 TEST_F(RealTrainerTest, an_output_wrong_by_one_percent_is_regressed) {
-  // The first output of forward and backward is scaled after the champion has run.
-  std::string source = champion();
-  const size_t at = source.find("KL_EXPORT_KERNEL(");
-  ASSERT_NE(at, std::string::npos);
-  const size_t end = source.find("run);", at);
-  ASSERT_NE(end, std::string::npos);
-  source.replace(end, 5, "scaled_run);");
-  source.insert(at, R"(
-namespace {
-kl_result scaled_run(const kl_plan* plan, const kl_call* call, kl_stream stream) {
-  const kl_result result = run(plan, call, stream);
-  const DLTensor& y = call->outputs[0];
-  if (result.code == KL_OK) {
-    float* values = kl::data<float>(y);
-    for (int64_t i = 0; i < y.shape[0] * y.shape[1]; ++i) values[i] *= 1.01f;
-  }
-  return result;
-}
-}  // namespace
-)");
-  const auto record = compare(source);
+  const auto record = compare(scaled_champion("1.01f"));
   EXPECT_EQ(record.status, Status::regressed) << record.explanation;
   EXPECT_EQ(record.reason, "l1-failed") << record.explanation;
   EXPECT_TRUE(record.pairs.empty());
+}
+
+TEST_F(RealTrainerTest, an_output_that_is_not_a_number_is_regressed_at_its_step) {
+  const auto record = compare(scaled_champion("__builtin_nanf(\"\")"));
+  EXPECT_EQ(record.status, Status::regressed) << record.explanation;
+  EXPECT_EQ(record.reason, "l0-failed") << record.explanation;
 }
 
 }  // namespace
