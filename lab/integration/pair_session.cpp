@@ -98,7 +98,7 @@ OrLegFailure<Pair> PairSession::next_pair() {
   const Arm first = stats::first_of_pair(static_cast<int>(pairs_));
   Pair pair;
   pair.index = pairs_;
-  pair.order = first == Arm::baseline ? "AB" : "BA";
+  pair.order.assign(first == Arm::baseline ? "AB" : "BA", 2);
   for (const Arm arm : {first, stats::other(first)}) {
     auto outcome = run_leg(arm);
     if (auto* failure = std::get_if<LegFailure>(&outcome)) return std::move(*failure);
