@@ -8,8 +8,8 @@
 #include <lab/core/installation.hpp>
 #include <lab/stats/rate_bound.hpp>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include <cmath>
 
@@ -20,7 +20,8 @@ kl::SeamShape shape_from(const std::string& axes, int64_t calls) {
   shape.calls_per_step = calls;
   for (const std::string& item : CLI::detail::split(axes, ',')) {
     const size_t equals = item.find('=');
-    if (equals == std::string::npos) throw CLI::ValidationError("--axes", item + " is not NAME=LENGTH");
+    if (equals == std::string::npos)
+      throw CLI::ValidationError("--axes", item + " is not NAME=LENGTH");
     shape.axes[item.substr(0, equals)] = std::stoll(item.substr(equals + 1));
   }
   return shape;
@@ -60,7 +61,8 @@ int main(int argc, char** argv) {
   app.add_option("--calls", calls, "calls in one step of each shape");
   app.add_option("--candidate", candidate, "another source to compare with the champion");
   app.add_option("--runs", runs, "number of comparisons");
-  app.add_option("--mode", mode, "quick, normal or full")->check(CLI::IsMember({"quick", "normal", "full"}));
+  app.add_option("--mode", mode, "quick, normal or full")
+      ->check(CLI::IsMember({"quick", "normal", "full"}));
   CLI11_PARSE(app, argc, argv);
 
   const auto engine = kl::find_engine("cpu");
@@ -87,9 +89,14 @@ int main(int argc, char** argv) {
     const kl::BenchRecord record = kl::bench(request);
     print_run(run, record);
     ++counts[std::string(kl::to_string(record.status))];
-    false_verdicts += record.status != kl::Status::equivalent && record.status != kl::Status::inconclusive;
+    false_verdicts +=
+        record.status != kl::Status::equivalent && record.status != kl::Status::inconclusive;
   }
   if (!candidate.empty()) return 0;
-  fmt::print("{}\n", kl::dump_line({{"runs", runs}, {"counts", counts}, {"false_verdicts", false_verdicts}}));
+  fmt::print("{}\n",
+             kl::dump_line({{"runs", runs},
+                            {"counts", counts},
+                            {"false_verdicts", false_verdicts},
+                            {"rate_below", kl::stats::rate_upper_bound(false_verdicts, runs)}}));
   return false_verdicts == 0 ? 0 : 3;
 }

@@ -88,7 +88,8 @@ std::optional<Fault> Arm::bind_library(size_t index, ArmId library) {
       bool fresh = false;
       if (const auto made = outputs_by_name.find(tensor.name); made != outputs_by_name.end()) {
         buffer = made->second;
-      } else if (const auto known = inputs_by_name.find(tensor.name); known != inputs_by_name.end()) {
+      } else if (const auto known = inputs_by_name.find(tensor.name);
+                 known != inputs_by_name.end()) {
         buffer = known->second;
       } else if (tensor.present()) {
         KL_FAULT_TRY(buffer, worker_->add_buffer(BufferRole::input, bytes_of(tensor)));

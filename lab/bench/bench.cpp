@@ -18,9 +18,9 @@
 namespace kl {
 namespace {
 
-constexpr double kCheckShare = 0.1;          // of a process's time for whole checks
-constexpr double kOracleNsPerElement = 70;   // a tracking oracle on one core, roughly
-constexpr double kMostWholeChecks = 3;       // in one process
+constexpr double kCheckShare = 0.1;         // of a process's time for whole checks
+constexpr double kOracleNsPerElement = 70;  // a tracking oracle on one core, roughly
+constexpr double kMostWholeChecks = 3;      // in one process
 
 std::string axes_text(const SeamShape& shape) {
   std::string text;
@@ -148,10 +148,10 @@ Outcome Bench::build() {
 
 Outcome Bench::draw_cases() {
   if (request_.shapes.empty())
-    return make_error(Status::unsupported_target,
-                      fmt::format("preset {} calls {} at no shape", request_.preset,
-                                  request_.target->key),
-                      "choose a preset whose trainer has this seam");
+    return make_error(
+        Status::unsupported_target,
+        fmt::format("preset {} calls {} at no shape", request_.preset, request_.target->key),
+        "choose a preset whose trainer has this seam");
   samples_.target = request_.target->key;
   samples_.preset = request_.preset;
   samples_.threads = usable_cores();
@@ -182,8 +182,8 @@ Outcome Bench::run_sessions() {
   setup.worker.call_seconds = std::max(10.0, 2 * rule_.process_cap_seconds);
   setup.seed = record_.seed;
 
-  const double affordable = kCheckShare * rule_.process_cap_seconds * 1e9 /
-                            (kOracleNsPerElement * elements_of(cases_));
+  const double affordable =
+      kCheckShare * rule_.process_cap_seconds * 1e9 / (kOracleNsPerElement * elements_of(cases_));
   std::mt19937_64 random(derive_seed(record_.seed, "whole checks"));
   const int chosen = std::uniform_int_distribution<int>(0, rule_.processes - 1)(random);
 
@@ -219,8 +219,7 @@ bool Bench::take(const SessionResult& result) {
                          {"outputs_locked", result.confinement.outputs_locked}};
   if (!result.series.control) {
     if (!result.refusals.empty()) record_.details["outside_domain"] = result.refusals;
-    if (!result.printed.empty())
-      record_.details["printed"] = result.printed.substr(0, 2000);
+    if (!result.printed.empty()) record_.details["printed"] = result.printed.substr(0, 2000);
   }
   samples_.processes.push_back(result.series);
   return !result.fault;
@@ -301,9 +300,10 @@ void Bench::check_peak() {
 
 void Bench::advise() {
   if (record_.status == Status::inconclusive && record_.samples_needed > 0)
-    record_.remedy = fmt::format("about {} processes would decide; quick runs {}, normal {}, full {}",
-                                 record_.samples_needed, stats::kBenchQuick.processes,
-                                 stats::kBenchNormal.processes, stats::kBenchFull.processes);
+    record_.remedy =
+        fmt::format("about {} processes would decide; quick runs {}, normal {}, full {}",
+                    record_.samples_needed, stats::kBenchQuick.processes,
+                    stats::kBenchNormal.processes, stats::kBenchFull.processes);
   else if (record_.status == Status::inconclusive)
     record_.remedy = "run again on an idle machine";
   else if (record_.rule == "baseline-disturbed")
@@ -318,17 +318,23 @@ void Bench::advise() {
 
 stats::BenchRule bench_rule(BenchMode mode) {
   switch (mode) {
-    case BenchMode::quick: return stats::kBenchQuick;
-    case BenchMode::full: return stats::kBenchFull;
-    default: return stats::kBenchNormal;
+    case BenchMode::quick:
+      return stats::kBenchQuick;
+    case BenchMode::full:
+      return stats::kBenchFull;
+    default:
+      return stats::kBenchNormal;
   }
 }
 
 std::string_view to_string(BenchMode mode) {
   switch (mode) {
-    case BenchMode::quick: return "quick";
-    case BenchMode::full: return "full";
-    default: return "normal";
+    case BenchMode::quick:
+      return "quick";
+    case BenchMode::full:
+      return "full";
+    default:
+      return "normal";
   }
 }
 

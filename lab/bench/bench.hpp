@@ -29,18 +29,18 @@ enum class BenchMode : uint8_t { quick, normal, full };
 struct BenchRequest {
   const Engine* engine = nullptr;
   const Target* target = nullptr;
-  std::filesystem::path candidate;          // the candidate's source
-  std::filesystem::path baseline;           // the baseline's source
-  std::string baseline_name = "champion";   // champion, reference
-  std::vector<SeamShape> shapes;            // of the preset; at least one
+  std::filesystem::path candidate;         // the candidate's source
+  std::filesystem::path baseline;          // the baseline's source
+  std::string baseline_name = "champion";  // champion, reference
+  std::vector<SeamShape> shapes;           // of the preset; at least one
   std::string preset;
   std::string workspace;
   BenchMode mode = BenchMode::normal;
-  std::optional<uint64_t> seed;             // drawn from the operating system when absent
-  std::filesystem::path samples;            // content-addressed raw samples; empty: none are kept
-  std::vector<Ceiling> ceilings;            // from calibration; may be empty
+  std::optional<uint64_t> seed;   // drawn from the operating system when absent
+  std::filesystem::path samples;  // content-addressed raw samples; empty: none are kept
+  std::vector<Ceiling> ceilings;  // from calibration; may be empty
   std::optional<double> theoretical_peak_gb_per_s;  // of the memory; absent: unknown
-  std::optional<stats::BenchRule> rule;     // other limits than the mode's; recorded in details
+  std::optional<stats::BenchRule> rule;  // other limits than the mode's; recorded in details
   Progress progress;
 };
 
@@ -66,7 +66,7 @@ struct BenchCase {
   int64_t calls_per_step = 0;
   double candidate_cold_ns = 0, candidate_warm_ns = 0;
   double baseline_cold_ns = 0, baseline_warm_ns = 0;
-  double bytes_read = 0, bytes_written = 0, flops = 0;  // of the cost model
+  double bytes_read = 0, bytes_written = 0, flops = 0;   // of the cost model
   double candidate_gb_per_s = 0, baseline_gb_per_s = 0;  // cold
   std::optional<double> ceiling_gb_per_s;                // cold, same footprint and mix
   std::optional<double> candidate_percent_of_ceiling, baseline_percent_of_ceiling;
@@ -94,33 +94,33 @@ struct BenchCase {
 struct BenchRecord : RecordHeader {
   static constexpr std::string_view kSchema = "bench";
   std::string kernel_hash;
-  std::string baseline;                 // champion, reference
+  std::string baseline;  // champion, reference
   std::string baseline_hash;
   std::string mode;
   uint64_t seed = 0;
   double delta = 0;
-  double ratio = 0;                     // candidate / baseline seam seconds per step, cold
-  stats::Interval t95, walsh95, t90;      // of the log ratio
-  double process_sd = 0;                // SD of the processes' log ratios
-  int64_t samples_needed = 0;           // processes; 0: decided, or more would not help
+  double ratio = 0;                   // candidate / baseline seam seconds per step, cold
+  stats::Interval t95, walsh95, t90;  // of the log ratio
+  double process_sd = 0;              // SD of the processes' log ratios
+  int64_t samples_needed = 0;         // processes; 0: decided, or more would not help
   double warm_ratio = 0;
   stats::Interval warm_t95;
   SeamTime candidate, baseline_time;
   std::vector<BenchCase> cases;
   ClockAgreement clock_agreement;
   int processes = 0;
-  int control_processes = 0;            // with the baseline in both places
-  int64_t blocks = 0;                   // ABBA blocks over all processes, cold
+  int control_processes = 0;  // with the baseline in both places
+  int64_t blocks = 0;         // ABBA blocks over all processes, cold
   int64_t timed_calls = 0;
-  int64_t calls_checked = 0;            // timed calls whose results were compared with the oracle
+  int64_t calls_checked = 0;  // timed calls whose results were compared with the oracle
   int64_t elements_checked = 0;
   ControlResult controls;
   ClockReadings clocks;
-  std::string peak_check;               // within, beyond, unknown
-  std::string rule;                     // of a rejection or failure
+  std::string peak_check;  // within, beyond, unknown
+  std::string rule;        // of a rejection or failure
   std::string proof;
   std::optional<FailingElement> failing;  // of a timed call that was wrong
-  std::string samples_file;             // SHA-256 of the raw samples
+  std::string samples_file;               // SHA-256 of the raw samples
   CompileReport compile, baseline_compile;
   Json confinement = Json::object();
 
@@ -138,7 +138,8 @@ struct BenchRecord : RecordHeader {
     v("walsh95", self.walsh95, "exact signed-rank interval over processes");
     v("t90", self.t90, "paired t interval that decides equivalence");
     v("process_sd", self.process_sd, "standard deviation of the processes' log ratios");
-    v("samples_needed", self.samples_needed, "processes that would decide; 0: decided, or more would not help");
+    v("samples_needed", self.samples_needed,
+      "processes that would decide; 0: decided, or more would not help");
     v("warm_ratio", self.warm_ratio, "candidate over baseline seam seconds per step, warm");
     v("warm_t95", self.warm_t95, "paired t interval over processes, warm");
     v("candidate", self.candidate, "the candidate's seam time of one training step");

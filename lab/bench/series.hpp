@@ -1,4 +1,4 @@
-// The raw measurements of a bench, as kept in the samples file: enough to compute any verdict again.
+// The raw measurements of a bench, as kept in its samples file: any verdict follows from them.
 #pragma once
 
 #include <lab/core/record.hpp>
@@ -12,7 +12,7 @@ namespace kl {
 struct ArmSeries {
   std::vector<std::vector<int64_t>> worker_ns;  // by the worker's clock, around `run`
   std::vector<std::vector<int64_t>> parent_ns;  // by the parent's clock, around the command
-  std::vector<std::vector<int64_t>> processor_ns;  // used by the worker's threads, as the system counts
+  std::vector<std::vector<int64_t>> processor_ns;  // of all the worker's threads
 
   template <class Self, class V>
   static void describe(Self& self, V& v) {

@@ -60,8 +60,9 @@ Result<TimedCheck> TimedChecker::rows(const SeamCase& seam_case, const FinishedC
 Result<TimedCheck> TimedChecker::compare(const SeamCase& seam_case, const FinishedCall& call,
                                          const Rows* rows) const {
   const OperationSpec& spec = *call.operation;
-  const auto pool = std::find_if(seam_case.pool.operations.begin(), seam_case.pool.operations.end(),
-                                 [&](const OperationData& d) { return d.spec->index == spec.index; });
+  const auto pool =
+      std::find_if(seam_case.pool.operations.begin(), seam_case.pool.operations.end(),
+                   [&](const OperationData& d) { return d.spec->index == spec.index; });
   OperationData data;
   data.spec = &spec;
   data.scalars = pool->scalars;

@@ -17,10 +17,10 @@ namespace kl {
 // accumulate and inout outputs held before.
 struct FinishedCall {
   const OperationSpec* operation = nullptr;
-  std::vector<const std::byte*> inputs;           // nullptr: absent
-  std::vector<const std::byte*> outputs;          // nullptr: absent
-  std::vector<std::optional<Draw>> base_draws;    // of accumulate and inout outputs
-  int poison_pattern = 0;                         // of `write` outputs
+  std::vector<const std::byte*> inputs;         // nullptr: absent
+  std::vector<const std::byte*> outputs;        // nullptr: absent
+  std::vector<std::optional<Draw>> base_draws;  // of accumulate and inout outputs
+  int poison_pattern = 0;                       // of `write` outputs
 };
 
 struct TimedCheck {
@@ -31,7 +31,8 @@ struct TimedCheck {
 
 class TimedChecker {
  public:
-  TimedChecker(const Target& target, const OracleLibrary& oracle) : target_(target), oracle_(oracle) {}
+  TimedChecker(const Target& target, const OracleLibrary& oracle)
+      : target_(target), oracle_(oracle) {}
 
   // Every element of every output.
   Result<TimedCheck> whole(const SeamCase& seam_case, const FinishedCall& call) const;

@@ -47,8 +47,8 @@ std::vector<double> processor_excess(const ArmSeries& arm, int threads) {
   std::vector<double> letters(arm.letters());
   for (size_t slot = 0; slot < arm.worker_ns.size(); ++slot)
     for (size_t i = 0; i < letters.size(); ++i)
-      letters[i] += static_cast<double>(std::max<int64_t>(
-          0, arm.processor_ns[slot][i] - threads * arm.worker_ns[slot][i]));
+      letters[i] += static_cast<double>(
+          std::max<int64_t>(0, arm.processor_ns[slot][i] - threads * arm.worker_ns[slot][i]));
   return letters;
 }
 
@@ -68,7 +68,8 @@ std::vector<double> letter_ns(const ArmSeries& arm) {
 bool is_impossible(const ArmSeries& arm) {
   for (size_t slot = 0; slot < arm.worker_ns.size(); ++slot)
     for (size_t i = 0; i < arm.worker_ns[slot].size(); ++i)
-      if (arm.worker_ns[slot][i] > arm.parent_ns[slot][i] || arm.worker_ns[slot][i] < 0) return true;
+      if (arm.worker_ns[slot][i] > arm.parent_ns[slot][i] || arm.worker_ns[slot][i] < 0)
+        return true;
   return false;
 }
 
@@ -96,10 +97,11 @@ void reject_forged(SeriesVerdict& verdict) {
   verdict.reason = "forged-timing";
   verdict.proof = verdict.clocks.impossible
                       ? "a call took longer by the worker's clock than by the parent's around it"
-                      : fmt::format("per call {:.0f} us by the parent's clock and {:.0f} us of "
-                                    "processor time are missing from the worker's clock",
-                                    1e-3 * verdict.clocks.hidden_ns_per_call.estimate,
-                                    1e-3 * verdict.clocks.hidden_processor_ns_per_call.estimate);
+                      : fmt::format(
+                            "per call {:.0f} us by the parent's clock and {:.0f} us of "
+                            "processor time are missing from the worker's clock",
+                            1e-3 * verdict.clocks.hidden_ns_per_call.estimate,
+                            1e-3 * verdict.clocks.hidden_processor_ns_per_call.estimate);
 }
 
 void leave_undecided(SeriesVerdict& verdict, std::string reason, int64_t samples_needed) {
@@ -159,17 +161,16 @@ ClockAgreement check_clocks(const BenchSamples& samples, double delta) {
   const double calls = static_cast<double>(std::max<size_t>(samples.calls_per_step.size(), 1));
   for (const ProcessSeries& p : samples.processes) {
     if (p.control || p.baseline_cold.letters() == 0 || p.candidate_cold.letters() == 0) continue;
-    check.impossible = check.impossible || is_impossible(p.baseline_cold) ||
-                       is_impossible(p.candidate_cold);
+    check.impossible =
+        check.impossible || is_impossible(p.baseline_cold) || is_impossible(p.candidate_cold);
     base.push_back(stats::median(overheads(p.baseline_cold)) / calls);
     hidden.push_back(stats::median(overheads(p.candidate_cold)) / calls - base.back());
-    hidden_processor.push_back(
-        (stats::median(processor_excess(p.candidate_cold, samples.threads)) -
-         stats::median(processor_excess(p.baseline_cold, samples.threads))) / calls);
+    hidden_processor.push_back((stats::median(processor_excess(p.candidate_cold, samples.threads)) -
+                                stats::median(processor_excess(p.baseline_cold, samples.threads))) /
+                               calls);
     candidate.push_back(stats::median(letter_ns(p.candidate_cold)) / calls);
-    difference.push_back(
-        log_ratio(samples, p.baseline_cold.parent_ns, p.candidate_cold.parent_ns) -
-        log_ratio(samples, p.baseline_cold.worker_ns, p.candidate_cold.worker_ns));
+    difference.push_back(log_ratio(samples, p.baseline_cold.parent_ns, p.candidate_cold.parent_ns) -
+                         log_ratio(samples, p.baseline_cold.worker_ns, p.candidate_cold.worker_ns));
   }
   if (hidden.empty()) return check;
   check.overhead_ns_per_call = stats::median(base);

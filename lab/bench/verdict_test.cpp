@@ -13,12 +13,12 @@ namespace {
 struct Machine {
   double baseline_ns = 1'000'000;
   double candidate_ratio = 1;
-  double beside_shift = 1;       // the baseline's time beside the candidate, of what it is alone
+  double beside_shift = 1;  // the baseline's time beside the candidate, of what it is alone
   double noise = 0.02;
   double between = 0.0;
   double overhead_ns = 15'000;
-  double hidden_ns = 0;          // of the candidate, missing from the worker's clock
-  double elsewhere_ns = 0;       // processor time of the candidate outside the parent's bracket
+  double hidden_ns = 0;     // of the candidate, missing from the worker's clock
+  double elsewhere_ns = 0;  // processor time of the candidate outside the parent's bracket
   int processes = 6, controls = 2, blocks = 30;
   uint64_t seed = 1;
 };
@@ -35,7 +35,8 @@ BenchSamples simulate(const Machine& m) {
     p.index = i;
     p.control = i < m.controls;
     const double level = std::exp(m.between * normal(random));
-    for (ArmSeries* arm : {&p.baseline_cold, &p.candidate_cold, &p.baseline_warm, &p.candidate_warm}) {
+    for (ArmSeries* arm :
+         {&p.baseline_cold, &p.candidate_cold, &p.baseline_warm, &p.candidate_warm}) {
       arm->worker_ns.resize(1);
       arm->parent_ns.resize(1);
       arm->processor_ns.resize(1);
@@ -48,8 +49,8 @@ BenchSamples simulate(const Machine& m) {
         arm->worker_ns[0].push_back(std::llround(truth - hidden));
         const double elsewhere = candidate && !p.control ? m.elsewhere_ns : 0;
         arm->processor_ns[0].push_back(std::llround(2 * truth - hidden + elsewhere));
-        arm->parent_ns[0].push_back(std::llround(
-            truth + m.overhead_ns * std::exp(0.3 * normal(random))));
+        arm->parent_ns[0].push_back(
+            std::llround(truth + m.overhead_ns * std::exp(0.3 * normal(random))));
       }
     }
     samples.processes.push_back(std::move(p));
@@ -79,8 +80,7 @@ TEST(SeriesVerdict, TheSameKernelOnAQuietMachineIsEquivalent) {
 TEST(SeriesVerdict, TheSameKernelIsAlmostNeverCalledDifferentOrRejected) {
   int false_verdicts = 0;
   for (uint64_t seed = 0; seed < 300; ++seed) {
-    const auto verdict =
-        judge({.noise = 0.1, .between = 0.03, .blocks = 10, .seed = seed});
+    const auto verdict = judge({.noise = 0.1, .between = 0.03, .blocks = 10, .seed = seed});
     if (verdict.status != Status::equivalent && verdict.status != Status::inconclusive)
       ++false_verdicts;
   }

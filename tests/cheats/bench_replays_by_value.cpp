@@ -21,7 +21,8 @@ kl_result run(const kl_plan* plan, const kl_call* call, kl_stream) {
     return kl::ok();
   }
   honest(p, call, 0, p.elements);
-  for (int i = 0; i < inputs; ++i) std::memcpy(k.inputs[i], kl::data<const float>(call->inputs[i]), bytes);
+  for (int i = 0; i < inputs; ++i)
+    std::memcpy(k.inputs[i], kl::data<const float>(call->inputs[i]), bytes);
   std::memcpy(k.output, out, bytes);
   k.full = true;
   return kl::ok();
