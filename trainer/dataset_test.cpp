@@ -180,6 +180,19 @@ TEST(RowPacker, RowsStartWithBosAndCarryEveryTokenOnce) {
   EXPECT_LE(most - least, 256);
 }
 
+// Rows of 8 hold one document of 5 and the start of another, whose rest must come later.
+TEST(RowPacker, TheRestOfACutDocumentIsNotLost) {
+  const std::vector<uint16_t> tokens = {kBos, 10, 11, 12, 13, 14};
+  RowPacker packer(tokens, 7, 5, true);
+  std::map<int32_t, int> seen;
+  std::vector<int32_t> inputs(7), targets(7);
+  for (int row = 0; row < 3000; ++row) {
+    packer.next(inputs.data(), targets.data());
+    for (const int32_t token : targets) ++seen[token];
+  }
+  for (int32_t token = 11; token <= 14; ++token) EXPECT_NEAR(seen[10], seen[token], 260) << token;
+}
+
 TEST(RowPacker, TheSeedFixesTheOrder) {
   const TestCorpus corpus;
   const auto dataset = open_dataset(corpus.config(), {});
