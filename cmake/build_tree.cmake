@@ -7,3 +7,4 @@ file(CREATE_LINK ${PROJECT_SOURCE_DIR}/trainer/presets ${KL_SHARE}/presets SYMBO
 file(CREATE_LINK ${PROJECT_SOURCE_DIR}/include/kernel_lab ${KL_SHARE}/include/kernel_lab SYMBOLIC)
 find_path(KL_DLPACK_INCLUDE dlpack/dlpack.h REQUIRED)
 file(CREATE_LINK ${KL_DLPACK_INCLUDE}/dlpack ${KL_SHARE}/include/dlpack SYMBOLIC)
+file(CREATE_LINK ${PROJECT_SOURCE_DIR}/examples ${KL_SHARE}/examples SYMBOLIC)

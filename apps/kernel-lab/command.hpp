@@ -24,6 +24,7 @@ namespace kl::app {
 struct Context {
   const Engine* engine = nullptr;
   bool engine_chosen = false;  // by --engine
+  std::string global_flags;    // those to repeat in a next command: " --targets DIR --ledger PATH"
   std::vector<fs::path> target_path;
   fs::path ledger;             // its folder also holds objects/ and samples/
   bool json = false;

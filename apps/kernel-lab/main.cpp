@@ -200,6 +200,9 @@ int run(int argc, char** argv) {
   context.target_path = target_search_path(extra);
   context.ledger = flags.ledger.empty() ? project_root() / "results" / "kernel_lab" / "ledger.jsonl"
                                         : fs::absolute(flags.ledger);
+  if (context.engine_chosen) context.global_flags += " --engine " + flags.engine;
+  for (const auto& folder : flags.targets) context.global_flags += " --targets " + folder;
+  if (!flags.ledger.empty()) context.global_flags += " --ledger " + flags.ledger;
   context.progress = [&bar](const ProgressStep& step) { bar.draw(step); };
   context.note = [&](std::string_view text) {
     bar.clear();

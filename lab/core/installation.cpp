@@ -19,7 +19,8 @@ Installation Installation::find() {
   const std::string home = environment_value("KERNEL_LAB_HOME");
   const fs::path root = home.empty() ? executable_folder().parent_path() : fs::path(home);
   const fs::path share = root / "share" / "kernel-lab";
-  return {root / "bin", share / "include", share / "targets", share / "presets"};
+  return {root / "bin", share / "include", share / "targets", share / "presets",
+          share / "examples"};
 }
 
 std::vector<fs::path> target_search_path(const std::vector<fs::path>& extra) {

@@ -15,6 +15,7 @@ struct Installation {
   std::filesystem::path include;  // what kernels and oracles compile against
   std::filesystem::path targets;
   std::filesystem::path presets;
+  std::filesystem::path examples;
 
   static Installation find();  // relative to the running executable, or $KERNEL_LAB_HOME/bin
 };

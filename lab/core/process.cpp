@@ -103,7 +103,7 @@ Result<Finished> run_process(const Command& command) {
     const int null = ::open("/dev/null", O_RDONLY);
     ::dup2(null, 0);
     ::dup2(out.write_end, 1);
-    ::dup2(err.write_end, 2);
+    if (!command.pass_stderr) ::dup2(err.write_end, 2);
     if (command.folder.empty() || ::chdir(command.folder.c_str()) == 0)
       ::execvpe(argv[0], argv.data(), envp.data());
     const int code = errno;

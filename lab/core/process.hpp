@@ -20,6 +20,7 @@ struct Command {
   double timeout_seconds = 600;
   size_t output_limit_bytes = 1 << 20;        // kept per stream; the rest is read and dropped
   std::function<void(std::string_view)> on_stdout;  // called with each chunk as it arrives
+  bool pass_stderr = false;                   // the child writes to the parent's stderr
 };
 
 struct Finished {

@@ -1,0 +1,151 @@
+#include "session.hpp"
+
+#include <lab/bench/copy_ceiling.hpp>
+#include <lab/core/clock.hpp>
+#include <lab/core/hash.hpp>
+#include <lab/engine/fingerprint_class.hpp>
+#include <lab/integration/aa.hpp>
+#include <lab/report/figures.hpp>
+#include <lab/report/integration_text.hpp>
+#include <lab/report/table.hpp>
+#include <lab/report/verdict.hpp>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace kl::app {
+namespace {
+
+// A leg must hold so many steps within so many seconds for its preset to be this machine's default.
+constexpr int64_t kSteadySteps = 30;
+constexpr double kLegBudgetSeconds = 20;
+
+struct Flags {
+  std::string preset;
+  bool aa = false, quick = false;
+};
+
+// The strongest preset whose leg fits the time budget, from one short probing leg each.
+Result<std::string> default_preset(const Context& context, const Catalogue& catalogue, Json& probes) {
+  const TrainerClient trainer(TrainerClient::builtin());
+  KL_TRY(auto presets, trainer.presets());
+  std::sort(presets.begin(), presets.end(), [](const auto& a, const auto& b) { return a.strength < b.strength; });
+  std::string chosen;
+  for (const auto& preset : presets) {
+    AaRequest probe;
+    probe.engine = context.engine;
+    probe.catalogue = &catalogue;
+    probe.preset = preset.name;
+    probe.steps = 3;
+    probe.pairs = 1;
+    probe.warmup_steps = 2;
+    report(context.progress, {0, 0, "", fmt::format("probing preset {}", preset.name)});
+    const AaRecord record = run_aa(probe);
+    const bool measured = record.step_ns > 0;
+    const double leg_seconds = record.step_ns * 1e-9 * static_cast<double>(kSteadySteps);
+    const bool fits = measured && leg_seconds <= kLegBudgetSeconds;
+    probes.push_back({{"preset", preset.name}, {"strength", preset.strength}, {"status", to_string(record.status)},
+                      {"step_ns", record.step_ns}, {"leg_seconds_for_30_steps", leg_seconds}, {"fits", fits},
+                      {"reason", record.reason}});
+    if (fits) chosen = preset.name;
+  }
+  if (chosen.empty())
+    return make_error(Status::unstable, fmt::format("no preset holds {} steps in {} s here", kSteadySteps, kLegBudgetSeconds),
+                      "name one with --preset, and expect long legs");
+  return chosen;
+}
+
+Outcome add_noise(const Context& context, const Catalogue& catalogue, Calibration& calibration, std::string& text) {
+  AaRequest request;
+  request.engine = context.engine;
+  request.catalogue = &catalogue;
+  request.preset = calibration.preset;
+  request.samples = context.samples().root();
+  request.progress = context.progress;
+  const AaRecord record = run_aa(request);
+  if (record.status != Status::ok) return make_error(record.status, record.reason, record.remedy);
+  calibration.aa[record.preset] = {record.s_aa, static_cast<int64_t>(record.log_ratios.size()), record.delta_eff,
+                                   record.leg_seconds, record.steps_per_leg, record.log_ratios};
+  calibration.seam_share[record.preset] = record.seam_share;
+  calibration.leg_seconds = record.leg_seconds;
+  calibration.identity = record.identity;
+  text += aa_text(record, context.style);
+  return {};
+}
+
+std::string ceilings_text(const Calibration& calibration, const Style& style) {
+  Table table({">footprint", ">read share", "caches", ">GB/s", "fastest way"});
+  for (const auto& ceiling : calibration.ceilings)
+    table.row({bytes_text(static_cast<double>(ceiling.footprint_bytes)), share_text(ceiling.read_fraction, 0),
+               ceiling.cold ? "cold" : "warm", fmt::format("{:.1f}", ceiling.gb_per_s), ceiling.method});
+  return table.text(style);
+}
+
+Result<Answer> run_calibrate(Context& context, const Flags& flags) {
+  KL_CHECK(require_usable(context));
+  const Catalogue catalogue = Catalogue::search(context.target_path);
+  const int64_t begun_ns = monotonic_ns();
+  Calibration calibration = new_record<Calibration>();
+  calibration.engine = context.engine->name();
+  calibration.fingerprint_class = fingerprint_class(*context.engine);
+  calibration.session = current_session();
+  calibration.cores = usable_cores();
+  calibration.identity.fingerprint_class = calibration.fingerprint_class.hash();
+  calibration.status = Status::ok;
+
+  Answer answer;
+  Json probes = Json::array();
+  if (flags.preset.empty()) {
+    KL_TRY(calibration.default_preset, default_preset(context, catalogue, probes));
+    calibration.preset = calibration.default_preset;
+    answer.text += fmt::format("default preset: {}\n", calibration.default_preset);
+  } else {
+    KL_TRY(calibration.preset, choose_preset(context, flags.preset, ""));
+  }
+  CopyProbe probe = copy_probe(flags.quick);
+  probe.progress = context.progress;
+  calibration.timer_resolution_ns = measure_timer_resolution_ns();
+  calibration.ceilings = measure_copy_ceilings(probe);
+  answer.text += ceilings_text(calibration, context.style);
+  if (flags.aa) KL_CHECK(add_noise(context, catalogue, calibration, answer.text));
+  calibration.wall_seconds = static_cast<double>(monotonic_ns() - begun_ns) * 1e-9;
+  calibration.details = {{"preset_probes", probes}};
+
+  Json details = {{"record", to_json(calibration)}, {"seam_share", Json::object()}};
+  if (const auto shares = calibration.seam_share.find(calibration.preset); shares != calibration.seam_share.end())
+    details["seam_share"] = shares->second;
+  std::optional<double> noise;
+  if (const auto aa = calibration.aa.find(calibration.preset); aa != calibration.aa.end()) {
+    noise = aa->second.s_aa;
+    details["delta_eff"] = aa->second.delta_eff;
+  }
+  KL_TRY(const LedgerEvent event, record_event(context, "calibration", calibration, "s_aa", noise, details));
+  answer.record = to_json(calibration);
+  answer.text += verdict_line(context.style, calibration.status, fmt::format("kept in {}", context.ledger.string()));
+  answer.exit_code = exit_code_of(calibration.status);
+  answer.next = flags.aa ? command_line(context, "list-targets")
+                         : command_line(context, fmt::format("calibrate --aa --preset {}", calibration.preset));
+  return answer;
+}
+
+}  // namespace
+
+Command command_calibrate() {
+  auto flags = std::make_shared<Flags>();
+  Command command;
+  command.name = "calibrate";
+  command.summary = "this machine's ceilings, timer floor, A/A noise, leg length, default preset";
+  command.examples = {"calibrate", "calibrate --quick", "calibrate --aa --preset cpu-balanced"};
+  command.flags = [flags](CLI::App& app) {
+    app.add_option("--preset", flags->preset, "preset to measure (default: chosen by short probes)")->type_name("NAME");
+    app.add_flag("--aa", flags->aa, "also 8 A/A pairs of the trainer: noise, leg length, seam shares");
+    app.add_flag("--quick", flags->quick, "fewer footprints and mixes");
+  };
+  command.run = [flags](Context& context) { return run_calibrate(context, *flags); };
+  return command;
+}
+
+}  // namespace kl::app

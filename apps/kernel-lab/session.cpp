@@ -1,0 +1,230 @@
+#include "session.hpp"
+
+#include <lab/build/builder.hpp>
+#include <lab/core/hash.hpp>
+#include <lab/core/near.hpp>
+#include <lab/engine/fingerprint_class.hpp>
+#include <lab/flow/evidence.hpp>
+#include <lab/integration/seam_libraries.hpp>
+#include <lab/ledger/git_state.hpp>
+#include <lab/verify/harness_hash.hpp>
+
+#include <fmt/format.h>
+
+namespace kl::app {
+namespace {
+
+TrainerClient builtin_trainer() { return TrainerClient(TrainerClient::builtin()); }
+
+Result<std::vector<LedgerEvent>> calibration_events(const Context& context) {
+  KL_TRY(auto reading, Ledger(context.ledger).query({.engine = std::string(context.engine->name()),
+                                                     .fingerprint_class = fingerprint_class(*context.engine).hash(),
+                                                     .event_types = {"calibration"}}));
+  return std::move(reading.events);
+}
+
+// Hash of every champion of the preset's seams, as `seams` of calibration events.
+Result<SeamLibraries> preset_libraries(const Context& context, const Catalogue& catalogue, const std::string& preset) {
+  KL_TRY(const auto seams, builtin_trainer().seams(preset));
+  return champion_libraries(*context.engine, Builder(*context.engine), catalogue, seams);
+}
+
+}  // namespace
+
+Outcome require_usable(const Context& context) { return context.engine->usable(); }
+
+Outcome require_device(const Context& context, const std::string& device) {
+  KL_CHECK(require_usable(context));
+  if (device == "auto" || device == context.engine->name() || device == "0") return {};
+  const std::vector<std::string> known = {"auto", std::string(context.engine->name()), "0"};
+  if (auto engine = find_engine(device); engine.ok())
+    return make_error(Status::usage, fmt::format("--device {} is not a device of engine {}", device, context.engine->name()),
+                      fmt::format("use --engine {}", device));
+  return make_error(Status::usage, fmt::format("unknown device '{}'", device), suggestion(device, known));
+}
+
+Result<fs::path> champion_source(const Context& context, const Target& target) {
+  if (const auto champion = target.champion(*context.engine)) return *champion;
+  return make_error(Status::starter_unavailable,
+                    fmt::format("{} has no kernel for engine {}", target.key, context.engine->name()),
+                    "choose a target that `kernel-lab list-targets` calls starter-ready, or another engine");
+}
+
+Result<std::optional<Calibration>> calibration_on_file(const Context& context, const Catalogue& catalogue,
+                                                       const std::string& preset) {
+  KL_TRY(const auto events, calibration_events(context));
+  if (events.empty()) return std::optional<Calibration>();
+  Identity now;
+  now.fingerprint_class = fingerprint_class(*context.engine).hash();
+  if (!preset.empty()) {
+    KL_TRY(const TrainerPreset described, builtin_trainer().preset(preset));
+    KL_TRY(now.trainer, builtin_trainer().identity(described));
+    KL_TRY(const SeamLibraries libraries, preset_libraries(context, catalogue, preset));
+    now.seams = seams_hash(libraries, "");
+  }
+  std::optional<Calibration> known;
+  for (const auto& event : events) {
+    const auto found = from_json<Calibration>(event.details.value("record", Json::object()));
+    if (!found.ok()) continue;
+    if (!known) known = Calibration{};
+    if (!found->ceilings.empty()) known->ceilings = found->ceilings;
+    if (!found->default_preset.empty()) known->default_preset = found->default_preset;
+    if (event.preset != preset || !is_current(event, now)) continue;
+    for (const auto& [name, noise] : found->aa) known->aa[name] = noise;
+    for (const auto& [name, shares] : found->seam_share) known->seam_share[name] = shares;
+  }
+  return known;
+}
+
+Result<std::string> choose_preset(const Context& context, const std::string& flag, const std::string& workspace_preset) {
+  std::string chosen = !flag.empty() ? flag : workspace_preset;
+  if (chosen.empty()) {
+    KL_TRY(const auto events, calibration_events(context));
+    for (const auto& event : events) {
+      const std::string preset = event.details.value("record", Json::object()).value("default_preset", "");
+      if (!preset.empty()) chosen = preset;
+    }
+  }
+  if (chosen.empty()) {
+    chosen = "smoke";
+    context.note("no calibrated default preset on this machine: using smoke (kernel-lab calibrate chooses one)");
+  }
+  KL_TRY(const TrainerPreset found, builtin_trainer().preset(chosen));
+  return found.name;
+}
+
+Result<std::vector<SeamShape>> seam_shapes(const Target& target, const std::string& preset) {
+  std::vector<SeamShape> shapes;
+  if (target.seam.empty()) return shapes;
+  KL_TRY(const auto seams, builtin_trainer().seams(preset));
+  for (const auto& seam : seams)
+    if (seam.seam == target.seam && seam.target == target.key) shapes = seam.shapes;
+  return shapes;
+}
+
+Result<Session> open_session(Context& context, const std::string& workspace, const std::string& preset) {
+  if (workspace.empty())
+    return make_error(Status::usage, "no workspace given",
+                      "--workspace DIR; `kernel-lab init --target KEY --workspace DIR` makes one");
+  Session session;
+  session.catalogue = Catalogue::search(context.target_path);
+  KL_TRY(session.workspace, open_workspace(workspace, session.catalogue));
+  KL_TRY(session.target, session.catalogue.find(session.workspace.record.target));
+  const std::string& engine = session.workspace.record.engine;
+  if (engine != context.engine->name()) {
+    if (context.engine_chosen)
+      return make_error(Status::usage, fmt::format("{} is a workspace of engine {}, not {}", workspace, engine, context.engine->name()),
+                        fmt::format("leave --engine out, or init a workspace with --engine {}", context.engine->name()));
+    KL_TRY(context.engine, find_engine(engine));
+  }
+  KL_CHECK(require_usable(context));
+  KL_TRY(session.preset, choose_preset(context, preset, session.workspace.record.context.preset));
+  KL_TRY(session.shapes, seam_shapes(session.target, session.preset));
+  KL_TRY(session.calibration, calibration_on_file(context, session.catalogue, session.preset));
+  return session;
+}
+
+Result<LedgerEvent> record_event(const Context& context, std::string_view event_type, const RecordHeader& header,
+                                 const std::string& metric_name, std::optional<double> metric, Json details) {
+  LedgerEvent event;
+  event.created_at = header.created_at;
+  event.engine = header.engine.empty() ? std::string(context.engine->name()) : header.engine;
+  event.backend_family = context.engine->backend_family();
+  event.target = header.target;
+  event.workspace = header.workspace;
+  event.event_type = event_type;
+  event.status = to_string(header.status);
+  if (metric) event.metric_name = metric_name;
+  event.metric_value = metric;
+  event.preset = header.preset;
+  event.identity = header.identity;
+  event.details = std::move(details);
+  const GitState git = git_state(fs::current_path());
+  event.git_commit = git.commit;
+  event.git_dirty = git.dirty;
+  return Ledger(context.ledger).append(std::move(event));
+}
+
+std::string command_line(const Context& context, const std::string& verb_and_flags) {
+  return fmt::format("kernel-lab{} {}", context.global_flags, verb_and_flags);
+}
+
+Result<Identity> identity_now(const Context& context, const Catalogue& catalogue, const Target& target,
+                              const std::string& preset) {
+  Identity now;
+  now.fingerprint_class = fingerprint_class(*context.engine).hash();
+  now.harness = harness_identity(target);
+  if (const auto champion = target.champion(*context.engine)) {
+    KL_TRY(const BuiltLibrary built, Builder(*context.engine).build({.source = *champion}));
+    now.flags = built.flags_hash;
+  }
+  if (!target.seam.empty()) {
+    KL_TRY(const SeamLibraries libraries, preset_libraries(context, catalogue, preset));
+    now.seams = seams_hash(libraries, target.seam);
+    KL_TRY(const TrainerPreset described, builtin_trainer().preset(preset));
+    KL_TRY(now.trainer, builtin_trainer().identity(described));
+  }
+  return now;
+}
+
+Result<bool> is_verified(const Context& context, const Session& session) {
+  KL_TRY(const Assessment now, assess_now(context, session.catalogue, session.target, session.preset,
+                                          session.kernel(), session.workspace.folder.string()));
+  bool verified = false;
+  for (const auto& line : now.heuristic)
+    if (line.event_type == "verify" && line.counts) verified = line.status == "ok";
+  return verified;
+}
+
+Result<Assessment> assess_now(const Context& context, const Catalogue& catalogue, const Target& target,
+                              const std::string& preset, const fs::path& kernel, const std::string& workspace) {
+  AssessRequest request;
+  request.target = target.key;
+  request.engine = context.engine->name();
+  request.preset = preset;
+  request.workspace = workspace;
+  request.command_prefix = "kernel-lab" + context.global_flags;
+  const auto champion = target.champion(*context.engine);
+  request.has_starter = champion.has_value();
+  if (champion) {
+    KL_TRY(request.champion_hash, sha256_file(*champion));
+  }
+  if (!kernel.empty()) {
+    KL_TRY(request.candidate_hash, sha256_file(kernel));
+  }
+  if (context.engine->usable().ok()) {
+    KL_TRY(request.now, identity_now(context, catalogue, target, preset));
+    if (!target.seam.empty()) {
+      KL_TRY(const auto shapes, seam_shapes(target, preset));
+      if (!shapes.empty()) request.seam = target.seam;
+      KL_TRY(const SeamLibraries libraries, preset_libraries(context, catalogue, preset));
+      request.champion_set = seams_hash(libraries, "");
+    }
+  }
+  KL_TRY(const LedgerReading reading, Ledger(context.ledger).query({.engine = request.engine,
+                                                                    .event_types = assessed_event_types()}));
+  if (!reading.health.clean())
+    context.note(fmt::format("{} has lines that were set aside: kernel-lab ledger check", context.ledger.string()));
+  return assess(reading.events, request);
+}
+
+Result<Assessment> assess_target(const Context& context, const std::string& key, const std::string& preset,
+                                 const std::string& workspace) {
+  const Catalogue catalogue = Catalogue::search(context.target_path);
+  KL_TRY(const Target target, catalogue.find(key));
+  fs::path kernel;
+  std::string folder, workspace_preset;
+  if (!workspace.empty()) {
+    KL_TRY(const Workspace opened, open_workspace(workspace, catalogue));
+    if (opened.record.target != target.key)
+      return make_error(Status::usage, fmt::format("{} is a workspace of {}, not of {}", workspace, opened.record.target, target.key),
+                        fmt::format("--target {}", opened.record.target));
+    kernel = opened.kernel();
+    folder = opened.folder.string();
+    workspace_preset = opened.record.context.preset;
+  }
+  KL_TRY(const std::string chosen, choose_preset(context, preset, workspace_preset));
+  return assess_now(context, catalogue, target, chosen, kernel, folder);
+}
+
+}  // namespace kl::app
