@@ -90,15 +90,22 @@ kl_result prepare(const kl_problem* p, const kl_services*, kl_plan* plan) {
   return kl::ok();
 }
 
-// 2^y = scale * (1 + q), for -126 <= y <= 127: scale = 2^k with k the nearest integer, and
-// q = 2^(y-k) - 1 by a minimax polynomial without constant term (relative error 1.1e-8).
+// 2^(x*c) = scale * (1 + q): scale = 2^k with k the nearest integer of x*c, and q = 2^(x*c-k) - 1
+// by a minimax polynomial without constant term (relative error 1.1e-8). -126 <= x*c <= 127.
 struct Power {
   Lanes scale, q;
 };
-inline Power power_of_two(Lanes y) {
+// A constant as the sum of two floats: its rounding alone would shift every power of a row.
+struct Factor {
+  Lanes high, low;
+  explicit Factor(double c)
+      : high(kl::lanes(static_cast<float>(c))),
+        low(kl::lanes(static_cast<float>(c - static_cast<float>(c)))) {}
+};
+inline Power power_of_two(Lanes x, const Factor& c) {
   const Lanes shifter = kl::lanes(12582912.0f + 127.0f);  // 1.5 * 2^23 + the exponent's bias
-  const Lanes shifted = y + shifter;
-  const Lanes f = y - (shifted - shifter);
+  const Lanes shifted = x * c.high + shifter;
+  const Lanes f = x * c.low + (x * c.high - (shifted - shifter));
   Lanes q = kl::lanes(1.54035126e-4f);
   q = q * f + kl::lanes(1.33909643e-3f);
   q = q * f + kl::lanes(9.61823836e-3f);
@@ -108,31 +115,34 @@ inline Power power_of_two(Lanes y) {
   return {reinterpret_cast<Lanes>(reinterpret_cast<BitLanes>(shifted) << 23), q * f};
 }
 
-// tanh(u) = e/(e + 2) with e = exp(2u) - 1, accurate near 0 too; `y` is 2u*log2(e).
-inline Lanes tanh_of_power(Lanes y) {
-  const Power p = power_of_two(kl::at_most(kl::at_least(y, kl::lanes(-30.0f)), kl::lanes(30.0f)));
-  const Lanes e = p.scale * p.q + (p.scale - kl::lanes(1.0f));
-  return e / (e + kl::lanes(2.0f));
-}
-
 // The softcap, folded into the constants for t = tanh(z/s) and exp(s*t - s*shift).
 struct Cap {
-  Lanes to_tanh;  // 2*log2(e)/s
-  Lanes to_exp;   // s*log2(e)
+  Factor to_tanh;     // 2*log2(e)/s
+  Factor to_exp;      // s*log2(e)
+  Factor to_half_exp;
+  Lanes largest;      // where tanh is 1
+  Lanes smallest;     // where half the exponent vanishes
   explicit Cap(double s)
-      : to_tanh(kl::lanes(static_cast<float>(2 * kLog2E / s))),
-        to_exp(kl::lanes(static_cast<float>(s * kLog2E))) {}
-  Lanes tanh(Lanes z) const { return tanh_of_power(z * to_tanh); }
+      : to_tanh(2 * kLog2E / s),
+        to_exp(s * kLog2E),
+        to_half_exp(s * kLog2E / 2),
+        largest(kl::lanes(static_cast<float>(15 * s / kLog2E))),
+        smallest(kl::lanes(static_cast<float>(-252 / (s * kLog2E)))) {}
+  // tanh(u) = e/(e + 2) with e = exp(2u) - 1, accurate near 0 too.
+  Lanes tanh(Lanes z) const {
+    const Power p = power_of_two(kl::at_most(kl::at_least(z, -largest), largest), to_tanh);
+    const Lanes e = p.scale * p.q + (p.scale - kl::lanes(1.0f));
+    return e / (e + kl::lanes(2.0f));
+  }
   // Unshifted (s <= 40) the power is in range as it is; shifted it may vanish, so half the
   // exponent is squared.
   template <bool shifted>
   Lanes exp(Lanes t, Lanes shift) const {
     if constexpr (!shifted) {
-      const Power p = power_of_two(t * to_exp);
+      const Power p = power_of_two(t, to_exp);
       return p.scale * p.q + p.scale;
     }
-    const Power p = power_of_two(
-        kl::at_least((t - shift) * to_exp * kl::lanes(0.5f), kl::lanes(-126.0f)));
+    const Power p = power_of_two(kl::at_least(t - shift, smallest), to_half_exp);
     const Lanes half = p.scale * p.q + p.scale;
     return half * half;
   }
@@ -145,25 +155,31 @@ float largest_tanh(const float* z, int64_t vocabulary, const Cap& cap) {
   return cap.tanh(kl::lanes(largest))[0];
 }
 
+// Short sums in registers, their sum in double: what the sum rounds, a whole row's gradient shows.
 template <bool shifted>
-float sum_of_exp(const float* z, int64_t vocabulary, const Cap& cap, Lanes shift) {
-  Lanes a{}, b{};
+double sum_of_exp(const float* z, int64_t vocabulary, const Cap& cap, Lanes shift) {
+  constexpr int64_t kBlock = 16 * kLanes;
+  const auto at = [&](int64_t v) __attribute__((always_inline)) {
+    return cap.exp<shifted>(cap.tanh(kl::load(z + v)), shift);
+  };
+  double sum = 0;
   int64_t v = 0;
-  for (; v + 2 * kLanes <= vocabulary; v += 2 * kLanes) {
-    a += cap.exp<shifted>(cap.tanh(kl::load(z + v)), shift);
-    b += cap.exp<shifted>(cap.tanh(kl::load(z + v + kLanes)), shift);
-  }
-  float sum = 0;
-  for (; v < vocabulary; v += kLanes) {
-    const int64_t count = std::min<int64_t>(kLanes, vocabulary - v);
-    if (count == kLanes) {
-      a += cap.exp<shifted>(cap.tanh(kl::load(z + v)), shift);
-    } else {
-      const Lanes e = cap.exp<shifted>(cap.tanh(kl::load_some(z + v, count)), shift);
-      for (int64_t i = 0; i < count; ++i) sum += e[i];
+  for (; v + kBlock <= vocabulary; v += kBlock) {
+    Lanes a{}, b{};
+    for (int64_t i = v; i < v + kBlock; i += 2 * kLanes) {
+      a += at(i);
+      b += at(i + kLanes);
     }
+    sum += kl::sum_of(a + b);
   }
-  return sum + kl::sum_of(a + b);
+  Lanes rest{};
+  for (; v + kLanes <= vocabulary; v += kLanes) rest += at(v);
+  sum += kl::sum_of(rest);
+  if (v < vocabulary) {
+    const Lanes e = cap.exp<shifted>(cap.tanh(kl::load_some(z + v, vocabulary - v)), shift);
+    for (int64_t i = 0; i < vocabulary - v; ++i) sum += e[i];
+  }
+  return sum;
 }
 
 template <bool shifted>
@@ -184,10 +200,10 @@ void forward(const Plan& plan, const kl_call* call) {
       continue;
     }
     const float shift = shifted ? largest_tanh(z, plan.vocabulary, cap) : 0;
-    const float sum = sum_of_exp<shifted>(z, plan.vocabulary, cap, kl::lanes(shift));
-    const double t = cap.tanh(kl::lanes(z[target]))[0];
-    nll[n] = static_cast<float>(std::log(static_cast<double>(sum)) - softcap * (t - shift));
-    saved[n] = {shift, 1.0f / sum};
+    const double sum = sum_of_exp<shifted>(z, plan.vocabulary, cap, kl::lanes(shift));
+    const double t = std::tanh(z[target] / softcap);
+    nll[n] = static_cast<float>(std::log(sum) - softcap * (t - shift));
+    saved[n] = {shift, static_cast<float>(1 / sum)};
   }
   double nll_sum = 0, byte_sum = 0;
   for (int64_t n = 0; n < plan.rows; ++n) {

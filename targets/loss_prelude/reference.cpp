@@ -1,4 +1,5 @@
-// The plain loss: one row after the other, the log-sum-exp kept for backward.
+// The plain loss: one row after the other, its largest capped logit and its sum kept for backward.
+// (Their log-sum-exp in float would be off by several units in the last place of p, a whole row alike.)
 #include <kernel_lab/kernel.hpp>
 
 #include <cmath>
@@ -9,6 +10,11 @@ namespace {
 struct Plan {
   int32_t operation;
   int64_t rows, vocabulary;
+};
+
+struct SavedRow {
+  float largest;  // of s*tanh(z/s)
+  float sum;      // of exp(s*tanh(z/s) - largest)
 };
 
 int logits_of(int32_t operation) { return operation == KL_FORWARD ? 0 : 1; }
@@ -27,7 +33,7 @@ kl_result accepts(const kl_problem* p) {
 size_t no_bytes(const kl_problem*) { return 0; }
 
 size_t saved_bytes(const kl_problem* p) {
-  return static_cast<size_t>(p->inputs[logits_of(p->operation)].shape[0]) * sizeof(float);
+  return static_cast<size_t>(p->inputs[logits_of(p->operation)].shape[0]) * sizeof(SavedRow);
 }
 
 kl_result prepare(const kl_problem* p, const kl_services*, kl_plan* plan) {
@@ -41,7 +47,7 @@ void forward(const Plan& plan, const kl_call* call) {
   const int32_t* targets = kl::data<const int32_t>(call->inputs[1]);
   const int32_t* token_bytes = kl::data<const int32_t>(call->inputs[2]);
   float* nll = kl::data<float>(call->outputs[0]);
-  float* log_sum_exp = static_cast<float*>(call->saved);
+  auto* saved = static_cast<SavedRow*>(call->saved);
   const auto softcap = static_cast<float>(call->scalars[0]);
   double nll_sum = 0, byte_sum = 0;
   for (int64_t n = 0; n < plan.rows; ++n, z += plan.vocabulary) {
@@ -55,7 +61,7 @@ void forward(const Plan& plan, const kl_call* call) {
     for (int64_t v = 0; v < plan.vocabulary; ++v)
       sum += std::exp(softcap * std::tanh(z[v] / softcap) - largest);
     const double lse = largest + std::log(sum);
-    log_sum_exp[n] = static_cast<float>(lse);
+    saved[n] = {largest, static_cast<float>(sum)};
     if (target < 0 || target >= plan.vocabulary) {
       nll[n] = std::numeric_limits<float>::quiet_NaN();
     } else {
@@ -73,7 +79,7 @@ void backward(const Plan& plan, const kl_call* call) {
   const float* z = kl::data<const float>(call->inputs[1]);
   const int32_t* targets = kl::data<const int32_t>(call->inputs[2]);
   float* dz = kl::data<float>(call->outputs[0]);
-  const float* log_sum_exp = static_cast<const float*>(call->saved);
+  const auto* saved = static_cast<const SavedRow*>(call->saved);
   const auto softcap = static_cast<float>(call->scalars[0]);
   for (int64_t n = 0; n < plan.rows; ++n, z += plan.vocabulary, dz += plan.vocabulary) {
     const int32_t target = targets[n];
@@ -84,7 +90,7 @@ void backward(const Plan& plan, const kl_call* call) {
         dz[v] = std::numeric_limits<float>::quiet_NaN();
       } else {
         const float t = std::tanh(z[v] / softcap);
-        const float p = std::exp(softcap * t - log_sum_exp[n]);
+        const float p = std::exp(softcap * t - saved[n].largest) / saved[n].sum;
         dz[v] = g * (p - (v == target ? 1.0f : 0.0f)) * (1.0f - t * t);
       }
     }

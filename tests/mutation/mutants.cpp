@@ -54,7 +54,7 @@ const std::vector<Mutant>& seeded_bugs() {
        "for (int64_t v = 0; v < plan.vocabulary - 1; ++v)\n      sum"},
       {"loss_prelude", "low_precision_accumulator", "sum += std::exp(",
        "sum = static_cast<_Float16>(sum) + std::exp("},
-      {"loss_prelude", "stale_row", "- log_sum_exp[n])", "- log_sum_exp[n > 0 ? n - 1 : 0])"},
+      {"loss_prelude", "stale_row", "/ saved[n].sum;", "/ saved[n > 0 ? n - 1 : 0].sum;"},
       {"loss_prelude", "mean_in_place_of_sum", "call->outputs[1]) = nll_sum",
        "call->outputs[1]) = nll_sum / static_cast<double>(plan.rows)"},
       {"loss_prelude", "ignored_bytes_counted", "byte_sum += token_bytes[target]", "byte_sum += 1"},
