@@ -76,12 +76,30 @@ Outcome add_noise(const Context& context, const Catalogue& catalogue, Calibratio
   return {};
 }
 
+// Cold caches only, footprints down and mixes across; --json has everything.
 std::string ceilings_text(const Calibration& calibration, const Style& style) {
-  Table table({">footprint", ">read share", "caches", ">GB/s", "fastest way"});
+  std::vector<std::string> headers = {">footprint"};
+  std::map<int, size_t> columns;  // percent read → column
   for (const auto& ceiling : calibration.ceilings)
-    table.row({bytes_text(static_cast<double>(ceiling.footprint_bytes)), share_text(ceiling.read_fraction, 0),
-               ceiling.cold ? "cold" : "warm", fmt::format("{:.1f}", ceiling.gb_per_s), ceiling.method});
-  return table.text(style);
+    columns.emplace(static_cast<int>(std::lround(ceiling.read_fraction * 100)), 0);
+  for (auto& [percent, column] : columns) {
+    column = headers.size();
+    headers.push_back(fmt::format(">{} % read", percent));
+  }
+  std::map<std::string, std::vector<std::string>> rows;
+  std::vector<std::string> order;
+  for (const auto& ceiling : calibration.ceilings) {
+    if (!ceiling.cold) continue;
+    const std::string footprint = fmt::format("{:.2g} MB", static_cast<double>(ceiling.footprint_bytes) * 1e-6);
+    auto [row, fresh] = rows.try_emplace(footprint, headers.size());
+    if (fresh) order.push_back(footprint);
+    row->second[0] = footprint;
+    row->second[columns.at(static_cast<int>(std::lround(ceiling.read_fraction * 100)))] =
+        fmt::format("{:.1f}", ceiling.gb_per_s);
+  }
+  Table table(headers);
+  for (const auto& footprint : order) table.row(rows.at(footprint));
+  return "copy ceilings, GB/s, cold caches\n" + table.text(style);
 }
 
 Result<Answer> run_calibrate(Context& context, const Flags& flags) {
