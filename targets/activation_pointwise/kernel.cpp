@@ -9,7 +9,7 @@ namespace {
 using kl::kLanes;
 using kl::Lanes;
 
-constexpr int64_t kElementsPerThread = 32 * 1024;  // fewer are not worth waking a thread for
+constexpr int64_t kElementsPerThread = 256 * 1024;  // fewer are not worth waking a thread for
 constexpr int64_t kStreamBytes = int64_t{48} << 20;  // an output beyond the last cache
 
 struct Plan {
@@ -76,15 +76,17 @@ void map(const Plan& plan, F f, float* out) {
   const bool streamed = plan.elements * int64_t{sizeof(float)} >= kStreamBytes &&
                         reinterpret_cast<uintptr_t>(out) % kl::kLaneBytes == 0;
   const int64_t vectors = (plan.elements + kLanes - 1) / kLanes;
-#pragma omp parallel for schedule(static, 1) num_threads(plan.threads)
-  for (int32_t part = 0; part < plan.threads; ++part) {
+  const auto share = [&](int32_t part) {
     const int64_t begin = vectors * part / plan.threads * kLanes;
     const int64_t end = std::min(plan.elements, vectors * (part + 1) / plan.threads * kLanes);
     if (streamed)
       map_range<true>(f, out, begin, end);
     else
       map_range<false>(f, out, begin, end);
-  }
+  };
+  if (plan.threads == 1) return share(0);
+#pragma omp parallel for schedule(static, 1) num_threads(plan.threads)
+  for (int32_t part = 0; part < plan.threads; ++part) share(part);
 }
 
 kl_result run(const kl_plan* plan, const kl_call* call, kl_stream) {

@@ -14,7 +14,7 @@ namespace {
 using kl::kLanes;
 using kl::Lanes;
 
-constexpr int64_t kElementsPerThread = 32 * 1024;  // fewer are not worth waking a thread for
+constexpr int64_t kElementsPerThread = 128 * 1024;  // fewer are not worth waking a thread for
 constexpr int64_t kRowsPerBlock = 4;
 constexpr int64_t kStreamBytes = int64_t{48} << 20;  // an output beyond the last cache
 
@@ -131,7 +131,7 @@ void forward(const Plan& plan, const kl_call* call) {
   const float* w = weighted ? kl::data<const float>(call->inputs[1]) : nullptr;
   float* y = kl::data<float>(call->outputs[0]);
   const double eps = call->scalars[0];
-#pragma omp parallel num_threads(plan.slots)
+#pragma omp parallel num_threads(plan.slots) if (plan.slots > 1)
   {
 #pragma omp for schedule(static)
     for (int64_t n = 0; n < plan.rows; ++n)
@@ -219,7 +219,7 @@ void backward(const Plan& plan, const kl_call* call) {
   const double eps = call->scalars[0];
   const int64_t columns = plan.columns, width = padded(columns);
   const int64_t blocks = (plan.rows + kRowsPerBlock - 1) / kRowsPerBlock;
-#pragma omp parallel for schedule(static, 1) num_threads(plan.slots)
+#pragma omp parallel for schedule(static, 1) num_threads(plan.slots) if (plan.slots > 1)
   for (int32_t slot = 0; slot < plan.slots; ++slot) {
     float* share = shares == nullptr ? nullptr : shares + slot * width;
     if (share != nullptr) std::fill(share, share + width, 0.0f);
