@@ -1,6 +1,7 @@
 // kernel-lab: global flags, then one verb.
 #include "command.hpp"
 #include "progress_bar.hpp"
+#include "records.hpp"
 
 #include <lab/core/installation.hpp>
 #include <lab/core/near.hpp>
@@ -11,6 +12,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
@@ -31,8 +33,11 @@ struct GlobalFlags {
 
 void print_error(const Error& error, bool json, const Style& style) {
   if (json) {
-    fmt::print("{}\n", dump_line({{"status", to_string(error.status)}, {"reason", error.what},
-                                  {"remedy", error.remedy}, {"lab_version", kLabVersion}}));
+    ErrorRecord record = new_record<ErrorRecord>();
+    record.status = error.status;
+    record.reason = error.what;
+    record.remedy = error.remedy;
+    fmt::print("{}\n", dump_line(to_json(record)));
     return;
   }
   std::string what = error.what;
@@ -74,46 +79,55 @@ std::vector<std::string> option_names(const CLI::App& app) {
   return names;
 }
 
+// The verb, or the verb's own verb, that the words reached.
+const CLI::App& reached(const CLI::App& app) {
+  const auto used = app.get_subcommands();
+  return used.empty() ? app : reached(*used.front());
+}
+
+// A word that nothing takes: an unknown flag, an unknown verb, or one too many.
+Error stray_word(const CLI::App& app, const CLI::App& where, const std::string& word) {
+  if (word.starts_with('-')) {
+    std::vector<std::string> names = option_names(where);
+    const auto global = option_names(app);
+    names.insert(names.end(), global.begin(), global.end());
+    const std::string flag = word.substr(0, word.find('='));
+    return make_error(Status::usage, fmt::format("unknown flag '{}'", flag), suggestion(flag, names));
+  }
+  std::vector<std::string> verbs;
+  for (const CLI::App* verb : where.get_subcommands([](const CLI::App*) { return true; }))
+    verbs.push_back(verb->get_name());
+  if (verbs.empty())
+    return make_error(Status::usage, fmt::format("'{}' is one word too many", word),
+                      fmt::format("see kernel-lab {} --help", where.get_name()));
+  return make_error(Status::usage, fmt::format("unknown verb '{}'", word), suggestion(word, verbs));
+}
+
 // What CLI11 could not parse, said with near matches.
 Error usage_error(const CLI::App& app, const CLI::ParseError& error) {
-  std::string remedy;
+  const CLI::App& where = reached(app);
+  const std::vector<std::string> strays = app.remaining(true);
+  if (!strays.empty()) return stray_word(app, where, strays.front());
   const auto used = app.get_subcommands();
-  const CLI::App& where = used.empty() ? app : *used.front();
-  std::string what = error.what();
-  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
-    std::vector<std::string> extras = app.remaining(true);
-    if (!extras.empty() && extras.front().starts_with('-')) {
-      auto names = option_names(where);
-      const auto global = option_names(app);
-      names.insert(names.end(), global.begin(), global.end());
-      const std::string flag = extras.front().substr(0, extras.front().find('='));
-      what = fmt::format("unknown flag '{}'", flag);
-      remedy = suggestion(flag, names);
-    } else if (!extras.empty()) {
-      what = used.empty() ? fmt::format("unknown verb '{}'", extras.front())
-                          : fmt::format("'{}' is one word too many", extras.front());
-      if (used.empty()) remedy = suggestion(extras.front(), command_names());
-    }
-  }
-  const std::string verb = used.empty() ? "" : " " + where.get_name();
-  if (remedy.empty()) remedy = fmt::format("see kernel-lab{} --help", verb);
-  return make_error(Status::usage, what, remedy);
+  const std::string verb = used.empty() ? "" : " " + used.front()->get_name();
+  return make_error(Status::usage, error.what(), fmt::format("see kernel-lab{} --help", verb));
 }
 
 Answer list_engines(const Style& style) {
   Answer answer;
-  answer.record = {{"engines", Json::array()}};
+  EngineList record = new_record<EngineList>();
+  record.status = Status::ok;
   for (const Engine* engine : all_engines()) {
     const auto usable = engine->usable();
-    answer.record["engines"].push_back({{"engine", engine->name()},
-                                        {"status", usable.ok() ? "ok" : to_string(usable.error().status)},
-                                        {"reason", usable.ok() ? "" : usable.error().what},
-                                        {"remedy", usable.ok() ? "" : usable.error().remedy}});
+    EngineLine line{std::string(engine->name()), Status::ok, "", ""};
+    if (!usable.ok()) line = {line.engine, usable.error().status, usable.error().what, usable.error().remedy};
+    record.engines.push_back(line);
     answer.text += fmt::format("  {:<6} {}\n", engine->name(),
                                usable.ok() ? style.good("ok")
-                                           : fmt::format("{}: {} ({})", style.status(usable.error().status),
-                                                         usable.error().what, usable.error().remedy));
+                                           : fmt::format("{}: {} ({})", style.status(line.status), line.reason,
+                                                         line.remedy));
   }
+  answer.record = to_json(record);
   return answer;
 }
 
@@ -158,6 +172,8 @@ int run(int argc, char** argv) {
     if (flags.color != "auto") return flags.color == "always";
     return ::isatty(fd) == 1 && std::getenv("NO_COLOR") == nullptr;
   };
+  // Read before parsing, so that a line that cannot be parsed is answered in the form asked for.
+  flags.json = std::find(argv + 1, argv + argc, std::string_view("--json")) != argv + argc;
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& help) {

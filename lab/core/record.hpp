@@ -176,8 +176,8 @@ struct SchemaWriter {
   void operator()(std::string_view name, const T&, std::string_view doc) {
     Json schema = schema_of_value<std::remove_cv_t<T>>();
     if (!doc.empty()) schema["description"] = doc;
+    if (!properties.contains(name)) required.push_back(name);
     properties[std::string(name)] = std::move(schema);
-    required.push_back(name);
   }
 };
 
@@ -233,7 +233,11 @@ template <class T>
 Json schema_of() {
   Json schema = record_detail::schema_of_value<T>();
   schema["$schema"] = "https://json-schema.org/draft/2020-12/schema";
-  if constexpr (requires { T::kSchema; }) schema["title"] = T::kSchema;
+  if constexpr (requires { T::kSchema; }) {
+    schema["title"] = T::kSchema;
+    auto& properties = schema["properties"];
+    if (properties.contains("schema")) properties["schema"]["const"] = T::kSchema;
+  }
   return schema;
 }
 

@@ -1,3 +1,4 @@
+#include "records.hpp"
 #include "session.hpp"
 
 #include <lab/flow/history.hpp>
@@ -31,8 +32,17 @@ Command command_diff() {
     if (const auto champion = target.champion(*context.engine)) names.champion = *champion;
     KL_TRY(const SourceDiff diff, diff_named(flags->before, flags->after, names, context.objects()));
     Answer answer;
-    answer.record = {{"schema", "diff"}, {"before", flags->before}, {"after", flags->after}, {"patch", diff.text},
-                     {"lines_added", diff.lines_added}, {"lines_removed", diff.lines_removed}};
+    DiffRecord record = new_record<DiffRecord>();
+    record.engine = opened.record.engine;
+    record.target = target.key;
+    record.workspace = opened.folder.string();
+    record.status = Status::ok;
+    record.before = flags->before;
+    record.after = flags->after;
+    record.patch = diff.text;
+    record.lines_added = diff.lines_added;
+    record.lines_removed = diff.lines_removed;
+    answer.record = to_json(record);
     answer.text = diff.text.empty() ? "no difference\n" : diff.text;
     return answer;
   };

@@ -1,4 +1,5 @@
 #include "command.hpp"
+#include "records.hpp"
 
 #include <lab/core/fingerprint.hpp>
 #include <lab/core/installation.hpp>
@@ -12,17 +13,6 @@
 
 namespace kl::app {
 namespace {
-
-struct DoctorRecord : RecordHeader {
-  static constexpr std::string_view kSchema = "doctor";
-  std::map<std::string, std::vector<DoctorLine>> sections;
-
-  template <class Self, class V>
-  static void describe(Self& self, V& v) {
-    RecordHeader::describe_header(self, v);
-    v("sections", self.sections, "lines by engine, then tools, confinement and files");
-  }
-};
 
 DoctorLine program_line(const std::string& name, std::vector<std::string> command, std::string remedy) {
   const auto run = run_process({.arguments = std::move(command), .timeout_seconds = 20});

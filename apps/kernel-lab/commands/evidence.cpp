@@ -1,3 +1,4 @@
+#include "records.hpp"
 #include "session.hpp"
 
 #include <lab/report/assessment_text.hpp>
@@ -24,7 +25,7 @@ Command command_evidence() {
   command.run = [flags](Context& context) -> Result<Answer> {
     KL_TRY(const Assessment assessment, assess_target(context, flags->target, flags->preset, flags->workspace));
     Answer answer;
-    answer.record = to_json(assessment);
+    answer.record = to_json(headed(assessment));
     if (flags->format == "md") {
       answer.text = evidence_markdown(assessment);
       return answer;

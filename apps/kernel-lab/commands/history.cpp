@@ -1,3 +1,4 @@
+#include "records.hpp"
 #include "session.hpp"
 
 #include <lab/core/hash.hpp>
@@ -38,18 +39,21 @@ Command command_history() {
     if (const auto champion = target.champion(*context.engine)) {
       KL_TRY(request.champion_hash, sha256_file(*champion));
     }
-    std::string present;
-    if (auto hash = sha256_file(opened.kernel()); hash.ok()) present = *hash;
+    HistoryRecord record = new_record<HistoryRecord>();
+    record.engine = opened.record.engine;
+    record.target = target.key;
+    record.workspace = opened.folder.string();
+    record.status = Status::ok;
+    if (auto hash = sha256_file(opened.kernel()); hash.ok()) record.present = *hash;
+    record.sources = history(reading.events, request, context.objects());
 
     Answer answer;
-    answer.record = {{"schema", "history"}, {"workspace", opened.folder.string()}, {"target", target.key},
-                     {"present", present}, {"sources", Json::array()}};
+    answer.record = to_json(record);
     Table table({"source", "first seen (UTC)", "verdicts", ""});
-    for (const auto& entry : history(reading.events, request, context.objects())) {
-      answer.record["sources"].push_back(to_json(entry));
+    for (const auto& entry : record.sources) {
       std::string verdicts;
       for (const auto& line : entry.verdicts) verdicts += (verdicts.empty() ? "" : ", ") + verdict_text(line);
-      std::string mark = entry.kernel == present ? "in the workspace" : "";
+      std::string mark = entry.kernel == record.present ? "in the workspace" : "";
       if (entry.is_champion) mark += mark.empty() ? "champion" : ", champion";
       table.row({short_hash(entry.kernel), entry.first_seen.substr(0, 19), verdicts, mark});
     }

@@ -1,3 +1,4 @@
+#include "records.hpp"
 #include "session.hpp"
 
 #include <CLI/CLI.hpp>
@@ -31,8 +32,15 @@ Command command_init() {
                                                       .folder = flags->workspace, .preset = preset,
                                                       .language = flags->language, .rationale = ""}));
     Answer answer;
-    answer.record = to_json(workspace.record);
-    answer.record["folder"] = workspace.folder.string();
+    InitRecord record = new_record<InitRecord>();
+    record.engine = workspace.record.engine;
+    record.target = workspace.record.target;
+    record.preset = preset;
+    record.workspace = workspace.folder.string();
+    record.status = Status::ok;
+    record.kernel = workspace.kernel().string();
+    record.made = workspace.record;
+    answer.record = to_json(record);
     answer.text = workspace.kernel().string() + "\n";
     answer.next = command_line(context, fmt::format("verify --workspace {} --quick   (after changing {})",
                                                     flags->workspace, workspace.record.kernel_file));

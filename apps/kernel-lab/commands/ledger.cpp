@@ -1,3 +1,4 @@
+#include "records.hpp"
 #include "session.hpp"
 
 #include <lab/ledger/upkeep.hpp>
@@ -30,25 +31,32 @@ std::string health_text(const LedgerHealth& health, const Style& style) {
   return text;
 }
 
+int64_t unusable(const LedgerHealth& health) {
+  return health.torn + health.corrupt + health.altered + health.unknown_versions;
+}
+
 Result<Answer> check(const Context& context, bool repair) {
   Answer answer;
   LedgerHealth health;
   if (repair) {
     KL_TRY(const LedgerRepair done, repair_ledger(context.ledger));
     health = done.before;
-    answer.record = to_json(done);
+    answer.record = to_json(headed(done));
     answer.text = health_text(health, context.style) +
                   fmt::format("  kept {}, moved {} to {}\n", done.kept, done.quarantined,
                               done.quarantine.empty() ? "nowhere" : done.quarantine);
     return answer;
   }
   KL_TRY(health, check_ledger(context.ledger));
-  answer.record = to_json(health);
+  auto record = headed(health, health.clean() ? Status::ok : Status::rejected);
   answer.text = health_text(health, context.style);
   if (!health.clean()) {
-    answer.exit_code = ExitCode::negative;
-    answer.next = command_line(context, "ledger check --repair");
+    record.reason = fmt::format("{} of {} lines cannot be used", unusable(health), health.lines);
+    record.remedy = command_line(context, "ledger check --repair");
+    answer.next = record.remedy;
   }
+  answer.record = to_json(record);
+  answer.exit_code = exit_code_of(record.status);
   return answer;
 }
 
@@ -59,14 +67,19 @@ Result<Answer> show(const Context& context, const Flags& flags) {
   if (!flags.event.empty()) filter.event_types = {flags.event};
   KL_TRY(const LedgerReading reading, Ledger(context.ledger).query(filter));
   Answer answer;
-  answer.record = {{"schema", "ledger-show"}, {"events", Json::array()}, {"health", to_json(reading.health)}};
+  LedgerShow record = new_record<LedgerShow>();
+  record.engine = filter.engine;
+  record.target = flags.target;
+  record.preset = flags.preset;
+  record.status = Status::ok;
+  record.events = reading.events;
+  record.health = reading.health;
+  answer.record = to_json(record);
   Table table({"when (UTC)", "event", "target", "status", "number", "preset", "kernel", "id"});
-  for (const auto& event : reading.events) {
-    answer.record["events"].push_back(to_json(event));
+  for (const auto& event : reading.events)
     table.row({event.created_at.substr(0, 19), event.event_type, event.target, event.status,
                event.metric_value ? fmt::format("{} {:.4g}", event.metric_name, *event.metric_value) : "",
                event.preset, short_hash(event.identity.kernel), short_hash(event.id)});
-  }
   answer.text = table.empty() ? fmt::format("no events in {}\n", context.ledger.string()) : table.text(context.style);
   if (!reading.health.clean()) answer.text += health_text(reading.health, context.style);
   return answer;
@@ -76,7 +89,7 @@ Result<Answer> merge(const Context& context, const Flags& flags) {
   std::vector<fs::path> inputs(flags.inputs.begin(), flags.inputs.end());
   KL_TRY(const LedgerMerge merged, merge_ledgers(inputs, flags.into.empty() ? context.ledger : fs::path(flags.into)));
   Answer answer;
-  answer.record = to_json(merged);
+  answer.record = to_json(headed(merged));
   answer.text = fmt::format("  {} events in {}, {} duplicates left out\n", count_text(merged.events), merged.output,
                             count_text(merged.duplicates));
   if (!merged.set_aside.clean()) answer.text += health_text(merged.set_aside, context.style);
@@ -86,7 +99,7 @@ Result<Answer> merge(const Context& context, const Flags& flags) {
 Result<Answer> stats(const Context& context) {
   KL_TRY(const LedgerStats found, ledger_stats(context.ledger));
   Answer answer;
-  answer.record = to_json(found);
+  answer.record = to_json(headed(found));
   answer.text = health_text(found.health, context.style);
   answer.text += fmt::format("  {}, {} … {}\n", bytes_text(static_cast<double>(found.size_bytes)),
                              found.first_created_at, found.last_created_at);

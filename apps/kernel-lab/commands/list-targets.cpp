@@ -1,4 +1,5 @@
 #include "command.hpp"
+#include "records.hpp"
 
 #include <lab/report/table.hpp>
 #include <lab/target/target.hpp>
@@ -21,23 +22,23 @@ Command command_list_targets() {
   command.run = [status](Context& context) -> Result<Answer> {
     const Catalogue catalogue = Catalogue::search(context.target_path);
     Answer answer;
-    answer.record = {{"schema", "target-list"}, {"engine", context.engine->name()},
-                     {"targets", Json::array()}, {"broken", Json::array()}};
+    TargetList record = new_record<TargetList>();
+    record.engine = context.engine->name();
+    record.status = Status::ok;
     Table table({"target", "status", "seam", "description"});
     for (const auto& target : catalogue.targets()) {
       const std::string state = target.status(*context.engine);
       if (!status->empty() && state != *status) continue;
-      answer.record["targets"].push_back({{"key", target.key}, {"aliases", target.aliases}, {"status", state},
-                                          {"metric", "seam_ns_per_step"}, {"seam", target.seam},
-                                          {"families", target.families}, {"title", target.title},
-                                          {"folder", target.folder.string()}});
+      record.targets.push_back({target.key, target.aliases, state, std::string(kWorkspaceMetric), target.seam,
+                                target.families, target.title, target.folder.string()});
       table.row({target.key, state, target.seam.empty() ? "–" : target.seam, target.title});
     }
     answer.text = table.text(context.style);
     for (const auto& error : catalogue.broken()) {
-      answer.record["broken"].push_back({{"reason", error.what}, {"remedy", error.remedy}});
+      record.broken.push_back({error.what, error.remedy});
       answer.text += context.style.warn("broken: ") + error.what + "\n";
     }
+    answer.record = to_json(record);
     if (!catalogue.targets().empty())
       answer.next = fmt::format("kernel-lab init --target {} --workspace DIR", catalogue.targets().front().key);
     return answer;

@@ -1,3 +1,4 @@
+#include "records.hpp"
 #include "session.hpp"
 
 #include <lab/report/assessment_text.hpp>
@@ -28,13 +29,17 @@ Command command_promotion_check() {
   command.run = [flags](Context& context) -> Result<Answer> {
     KL_TRY(const Assessment assessment, assess_target(context, flags->target, flags->preset, flags->workspace));
     Answer answer;
-    answer.record = to_json(assessment);
+    auto record = headed(assessment);
     answer.text = assessment_text(assessment, context.style);
     answer.next = assessment.next.command;
     if (!flags->require.empty() && assessment.state != flags->require) {
       answer.text += fmt::format("required: {}\n", flags->require);
-      answer.exit_code = ExitCode::negative;
+      record.status = Status::refused;
+      record.reason = fmt::format("the state is {}, not {}", assessment.state, flags->require);
+      record.remedy = assessment.next.command;
     }
+    answer.record = to_json(record);
+    answer.exit_code = exit_code_of(record.status);
     return answer;
   };
   return command;

@@ -1,3 +1,4 @@
+#include "records.hpp"
 #include "session.hpp"
 
 #include <lab/flow/history.hpp>
@@ -26,7 +27,11 @@ Command command_restore() {
     KL_TRY(const Workspace opened, open_workspace(flags->workspace, catalogue));
     KL_TRY(const RestoredKernel restored, restore_kernel(opened, flags->hash, context.objects()));
     Answer answer;
-    answer.record = to_json(restored);
+    auto record = headed(restored);
+    record.engine = opened.record.engine;
+    record.target = opened.record.target;
+    record.workspace = opened.folder.string();
+    answer.record = to_json(record);
     answer.text = fmt::format("{} is now {}\n", opened.kernel().string(), short_hash(restored.kernel));
     if (!restored.replaced.empty())
       answer.text += fmt::format("what was there is kept as {}\n", short_hash(restored.replaced));

@@ -1,5 +1,6 @@
 // The main job end to end, by the verbs a user runs, on real runs: three kernels, three endings.
 #include "command.hpp"
+#include "records.hpp"
 
 #include <lab/core/clock.hpp>
 #include <lab/core/installation.hpp>
@@ -16,13 +17,6 @@ namespace {
 
 constexpr std::string_view kPreset = "smoke";
 
-struct Ending {
-  std::string kernel;
-  std::string expected;  // answer or status that the story is about
-  std::string reached;
-  std::string sentence;
-};
-
 // Runs verbs of this very program in a scratch folder and shows them as a user would see them.
 class Guide {
  public:
@@ -38,7 +32,7 @@ class Guide {
     command.on_stdout = [this](std::string_view text) { print(text); };
     command.pass_stderr = !context_.json;
     KL_TRY(const Finished finished, run_process(command));
-    commands_.push_back({{"command", verb}, {"exit_code", finished.exit_code}, {"seconds", finished.wall_seconds}});
+    commands_.push_back({verb, finished.exit_code, finished.wall_seconds});
     if (finished.exit_code == 1 || finished.exit_code == 2 || finished.exit_code < 0)
       return make_error(Status::error, fmt::format("`kernel-lab {}` ended with exit code {}", fmt::join(verb, " "), finished.exit_code),
                         "run `kernel-lab doctor`, then the tour again with --keep to look at its folder");
@@ -52,7 +46,7 @@ class Guide {
     return parse_json(finished.out, "kernel-lab " + verb.front());
   }
 
-  const Json& commands() const { return commands_; }
+  const std::vector<TourCommand>& commands() const { return commands_; }
 
  private:
   kl::Command lab(const std::vector<std::string>& verb) const {
@@ -73,7 +67,7 @@ class Guide {
 
   Context& context_;
   fs::path folder_;
-  Json commands_ = Json::array();
+  std::vector<TourCommand> commands_;
 };
 
 Outcome place_file(const fs::path& from, const fs::path& to) {
@@ -92,7 +86,7 @@ Outcome make_scratch_targets(const fs::path& folder) {
   return {};
 }
 
-Result<Ending> wrong_kernel(Guide& guide, const fs::path& folder) {
+Result<TourEnding> wrong_kernel(Guide& guide, const fs::path& folder) {
   guide.heading("1. A kernel that looks right and is wrong");
   guide.say("An rmsnorm that works in blocks of eight and forgets what is left of a row.");
   KL_TRY(const int made, guide.run({"init", "--target", "rmsnorm", "--workspace", "wrong", "--preset", std::string(kPreset)}));
@@ -101,11 +95,11 @@ Result<Ending> wrong_kernel(Guide& guide, const fs::path& folder) {
   KL_TRY(const Json now, guide.ask({"promotion-check", "--target", "rmsnorm", "--workspace", "wrong"}));
   (void)made;
   (void)verified;
-  return Ending{"rmsnorm that drops the tail", "rejected", now.value("answer", ""),
+  return TourEnding{"rmsnorm that drops the tail", "rejected", now.value("answer", ""),
                 "verify found an element further from the oracle than any correct kernel could be: it never reaches a bench"};
 }
 
-Result<Ending> useless_kernel(Guide& guide, const fs::path& folder) {
+Result<TourEnding> useless_kernel(Guide& guide, const fs::path& folder) {
   guide.heading("2. A kernel that is faster and cannot matter");
   guide.say("The champion of activation_pointwise is the plain reference here; a much faster one is tried.");
   KL_TRY(const int made, guide.run({"init", "--target", "activation_pointwise", "--workspace", "useless", "--preset", std::string(kPreset)}));
@@ -116,12 +110,12 @@ Result<Ending> useless_kernel(Guide& guide, const fs::path& folder) {
   KL_TRY(const Json now, guide.ask({"promotion-check", "--target", "activation_pointwise", "--workspace", "useless"}));
   (void)made, (void)verified, (void)benched, (void)checked;
   const auto number = [&](const char* key) { return now[key].is_number() ? now[key].get<double>() : std::nan(""); };
-  return Ending{"faster activation_pointwise", "deprioritized", now.value("answer", ""),
+  return TourEnding{"faster activation_pointwise", "deprioritized", now.value("answer", ""),
                 fmt::format("it wins its bench, but its seam is {} of the step: at most {} to gain, and nothing under {} can be seen here",
                             share_text(number("seam_share")), share_text(number("gain_bound"), 2), share_text(number("gain_threshold"), 2))};
 }
 
-Result<Ending> good_kernel(Guide& guide, const fs::path& folder) {
+Result<TourEnding> good_kernel(Guide& guide, const fs::path& folder) {
   guide.heading("3. A kernel that earns its place");
   guide.say("The champion of loss_prelude is the plain reference here; a vectorised, fused one is tried.");
   KL_TRY(const int made, guide.run({"init", "--target", "loss_prelude", "--workspace", "better", "--preset", std::string(kPreset)}));
@@ -136,7 +130,7 @@ Result<Ending> good_kernel(Guide& guide, const fs::path& folder) {
   for (const auto& line : now.value("integration", Json::array()))
     if (line.value("metric_name", "") == "speed_up" && line["metric_value"].is_number())
       gain = percent_text(line["metric_value"].get<double>());
-  return Ending{"fused loss_prelude", "already-champion", now.value("answer", ""),
+  return TourEnding{"fused loss_prelude", "already-champion", now.value("answer", ""),
                 fmt::format("the trainer itself got faster ({}), every gate passed, and promote --apply made it the champion", gain)};
 }
 
@@ -153,9 +147,9 @@ Result<Answer> run_tour(Context& context, const std::string& keep) {
   guide.heading("0. What this machine can tell apart");
   KL_TRY(const int calibrated, guide.run({"calibrate", "--quick", "--aa", "--preset", std::string(kPreset)}));
   (void)calibrated;
-  std::vector<Ending> endings;
+  std::vector<TourEnding> endings;
   for (auto* story : {wrong_kernel, useless_kernel, good_kernel}) {
-    KL_TRY(Ending ending, story(guide, folder));
+    KL_TRY(TourEnding ending, story(guide, folder));
     const bool as_expected = ending.reached == ending.expected;
     if (!as_expected)
       ending.sentence = fmt::format("ended {} instead of {} this time: on a busy machine the lab says so rather than guess", ending.reached, ending.expected);
@@ -163,19 +157,27 @@ Result<Answer> run_tour(Context& context, const std::string& keep) {
     endings.push_back(std::move(ending));
   }
 
-  Answer answer;
-  answer.record = {{"schema", "tour"}, {"preset", kPreset}, {"commands", guide.commands()}, {"endings", Json::array()},
-                   {"folder", keep.empty() ? "" : folder.string()},
-                   {"wall_seconds", static_cast<double>(monotonic_ns() - begun_ns) * 1e-9}};
+  TourRecord record = new_record<TourRecord>();
+  record.engine = "cpu";
+  record.preset = kPreset;
+  record.status = Status::ok;
+  record.commands = guide.commands();
+  record.endings = endings;
+  if (!keep.empty()) record.folder = folder.string();
+  record.wall_seconds = static_cast<double>(monotonic_ns() - begun_ns) * 1e-9;
   Table table({"kernel", "ending", "because"});
   for (const auto& ending : endings) {
     table.row({ending.kernel, ending.reached, ending.sentence});
-    answer.record["endings"].push_back({{"kernel", ending.kernel}, {"expected", ending.expected},
-                                        {"reached", ending.reached}, {"sentence", ending.sentence}});
-    if (ending.reached != ending.expected) answer.exit_code = ExitCode::undecided;
+    if (ending.reached == ending.expected) continue;
+    record.status = Status::inconclusive;
+    record.reason = fmt::format("{} ended {} instead of {}", ending.kernel, ending.reached, ending.expected);
+    record.remedy = "run the tour again when the machine is quiet";
   }
+  Answer answer;
+  answer.record = to_json(record);
+  answer.exit_code = exit_code_of(record.status);
   answer.text = fmt::format("\n{} ({})\n{}", context.style.bold("Three endings"),
-                            duration_text(answer.record["wall_seconds"].get<double>()), table.text(context.style));
+                            duration_text(record.wall_seconds), table.text(context.style));
   answer.next = "kernel-lab init --target rmsnorm --workspace mine";
   return answer;
 }

@@ -1,3 +1,4 @@
+#include "records.hpp"
 #include "session.hpp"
 #include "verify_run.hpp"
 
@@ -21,7 +22,10 @@ Result<Answer> verify_champions(Context& context, const Flags& flags) {
   const Catalogue catalogue = Catalogue::search(context.target_path);
   KL_TRY(const std::string preset, choose_preset(context, flags.preset, ""));
   Answer answer;
-  answer.record = {{"schema", "verify-champions"}, {"engine", context.engine->name()}, {"records", Json::array()}};
+  VerifyChampions all = new_record<VerifyChampions>();
+  all.engine = context.engine->name();
+  all.preset = preset;
+  all.status = Status::ok;
   for (const auto& target : catalogue.targets()) {
     const auto champion = target.champion(*context.engine);
     if (!champion) continue;
@@ -29,14 +33,20 @@ Result<Answer> verify_champions(Context& context, const Flags& flags) {
     const VerifyRecord record = run_verify(context, {target, *champion, *champion, preset, shapes, "", flags.full,
                                                      flags.sanitize, flags.seed});
     KL_CHECK(record_verify(context, record, *champion));
-    answer.record["records"].push_back(to_json(record));
+    all.records.push_back(record);
     answer.text += fmt::format("  {:<24} {}: {}\n", target.key, context.style.status(record.status),
                                verify_sentence(record));
-    if (answer.exit_code == ExitCode::done) answer.exit_code = exit_code_of(record.status);
+    if (all.status == Status::ok && record.status != Status::ok) {
+      all.status = record.status;
+      all.reason = fmt::format("{}: {}", target.key, record.reason);
+      all.remedy = record.remedy;
+    }
   }
-  if (answer.record["records"].empty())
+  if (all.records.empty())
     return make_error(Status::starter_unavailable, fmt::format("no target has a champion for {}", context.engine->name()),
                       "see `kernel-lab list-targets`");
+  answer.record = to_json(all);
+  answer.exit_code = exit_code_of(all.status);
   return answer;
 }
 
