@@ -13,6 +13,10 @@
 namespace kl {
 namespace {
 
+// Part of a library's name in the cache, not of its identity: raised when the rules of compiling
+// become stricter, so that nothing built under the old ones is taken.
+constexpr std::string_view kBuildRules = "one-file-1";
+
 constexpr std::string_view kOracleFlags[] = {"-std=c++20", "-O2",     "-ffp-contract=off", "-fPIC",
                                              "-shared",    "-fvisibility=hidden"};
 
@@ -43,7 +47,7 @@ Result<BuiltLibrary> build_cached(
   BuiltLibrary built;
   built.source_hash = sha256_hex(source);
   built.flags_hash = sha256_fields({key, headers});
-  const std::string name = sha256_fields({built.source_hash, built.flags_hash}).substr(0, 32);
+  const std::string name = sha256_fields({built.source_hash, built.flags_hash, kBuildRules}).substr(0, 32);
   built.path = cache / (name + ".so");
   const fs::path report_path = cache / (name + ".json");
 
@@ -60,8 +64,14 @@ Result<BuiltLibrary> build_cached(
 
   KL_CHECK(make_directories(cache));
   KL_TRY(const TemporaryFolder scratch, TemporaryFolder::create("kernel-lab-build"));
+  // The very bytes that were hashed, alone in a folder: an edit meanwhile, a link or a file beside
+  // the source changes nothing.
   CompileRequest request = wanted;
+  request.source = scratch.path() / "source" / wanted.source.filename();
+  request.shown_as = wanted.source;
   request.output = scratch.path() / "kernel.so";
+  KL_CHECK(make_directories(request.source.parent_path()));
+  KL_CHECK(write_file_atomic(request.source, source));
   KL_TRY(built.report, compile(request));
   KL_TRY(const std::string library, read_file(request.output));
   built.library_hash = sha256_hex(library);
@@ -83,7 +93,7 @@ Builder::Builder(const Engine& engine, fs::path cache) : engine_(engine), cache_
 
 Result<BuiltLibrary> Builder::build(const BuildRequest& request) const {
   const CompileRequest wanted{request.source, {}, include_dirs_or_default(request.include_dirs),
-                              request.sanitizer};
+                              request.sanitizer, {}};
   KL_TRY(const std::string key, engine_.build_key(wanted));
   return build_cached(cache_, wanted, key,
                       [&](const CompileRequest& r) { return engine_.compile(r); });
@@ -93,7 +103,7 @@ Result<BuiltLibrary> Builder::build_oracle(const fs::path& source) const {
   static const Result<HostCompiler> compiler = HostCompiler::find();
   if (!compiler.ok()) return compiler.error();
   const std::vector<std::string> flags(std::begin(kOracleFlags), std::end(kOracleFlags));
-  const CompileRequest wanted{source, {}, include_dirs_or_default({}), ""};
+  const CompileRequest wanted{source, {}, include_dirs_or_default({}), "", {}};
   std::string key = "oracle " + compiler->version();
   for (const auto& flag : flags) key += " " + flag;
   return build_cached(cache_, wanted, key,

@@ -57,6 +57,16 @@ constexpr std::array kAllocation = {"malloc", "calloc", "realloc", "free", "alig
 constexpr std::array kNeeded = {"libm.so", "libc.so", "libgomp.so", "libstdc++.so", "libgcc_s.so",
                                 "libomp.so", "ld-linux", "libmvec.so", "libasan.so", "libubsan.so", "libpthread.so"};
 
+// Of the OpenMP run-time, what leaves a parallel region open after the call returns (its threads
+// would work on while nobody looks), allocates, or reaches other devices.
+bool is_refused_openmp(std::string_view name) {
+  if (name.starts_with("GOMP_parallel")) return name.ends_with("_start") || name == "GOMP_parallel_end";
+  for (const std::string_view prefix : {"GOMP_target", "GOMP_teams", "GOMP_offload", "GOMP_PLUGIN_",
+                                        "GOMP_alloc", "GOMP_free", "__kmpc_alloc", "__kmpc_free"})
+    if (name.starts_with(prefix)) return true;
+  return false;
+}
+
 template <class List>
 bool contains(const List& list, std::string_view name) {
   return std::find(list.begin(), list.end(), name) != list.end();
@@ -71,8 +81,30 @@ bool is_maths(std::string name) {
 
 bool is_permitted(const std::string& name) {
   if (contains(kPermitted, name) || is_maths(name)) return true;
+  if (is_refused_openmp(name)) return false;
   return std::any_of(kPermittedPrefixes.begin(), kPermittedPrefixes.end(),
                      [&](const char* prefix) { return name.starts_with(prefix); });
+}
+
+// The compiler's start files bring an .init section of a few instructions, and one entry in each
+// of the arrays of functions that run when a library is loaded and unloaded.
+constexpr uint64_t kStartFileInitBytes = 27;  // 23, or 27 with endbr64: no room for a call
+constexpr uint64_t kStartFileArrayBytes = 8;
+
+bool runs_at_load(const Elf64_Dyn& entry) {
+  switch (entry.d_tag) {
+    case DT_INIT_ARRAYSZ:
+    case DT_FINI_ARRAYSZ: return entry.d_un.d_val > kStartFileArrayBytes;
+    case DT_PREINIT_ARRAYSZ: return entry.d_un.d_val > 0;
+    default: return false;
+  }
+}
+
+// A function that the loader calls to choose another (ifunc) runs at load as well.
+bool is_resolver(const Elf64_Ehdr& header, const Elf64_Rela& relocation) {
+  const uint64_t type = ELF64_R_TYPE(relocation.r_info);
+  return (header.e_machine == EM_X86_64 && type == R_X86_64_IRELATIVE) ||
+         (header.e_machine == EM_AARCH64 && type == R_AARCH64_IRELATIVE);
 }
 
 }  // namespace
@@ -93,8 +125,16 @@ Result<LibrarySymbols> read_symbols(const std::filesystem::path& library) {
     if (!elf.read(header.e_shoff + i * header.e_shentsize, sections[i])) return broken("truncated");
 
   LibrarySymbols symbols;
+  const uint64_t names = header.e_shstrndx < sections.size() ? sections[header.e_shstrndx].sh_offset : 0;
   for (const auto& section : sections) {
-    if (section.sh_type == SHT_INIT_ARRAY) symbols.has_constructors |= section.sh_size > 8;
+    if (const std::string name = elf.string_at(names + section.sh_name); name == ".init" || name == ".fini")
+      symbols.has_constructors |= section.sh_size > kStartFileInitBytes;
+    if (section.sh_type == SHT_RELA)
+      for (uint64_t at = 0; at + sizeof(Elf64_Rela) <= section.sh_size; at += sizeof(Elf64_Rela)) {
+        Elf64_Rela relocation{};
+        if (!elf.read(section.sh_offset + at, relocation)) return broken("truncated");
+        symbols.has_constructors |= is_resolver(header, relocation);
+      }
     if (section.sh_type != SHT_DYNSYM && section.sh_type != SHT_DYNAMIC) continue;
     if (section.sh_link >= sections.size()) return broken("bad section link");
     const uint64_t strings = sections[section.sh_link].sh_offset;
@@ -102,6 +142,7 @@ Result<LibrarySymbols> read_symbols(const std::filesystem::path& library) {
       for (uint64_t at = 0; at + sizeof(Elf64_Dyn) <= section.sh_size; at += sizeof(Elf64_Dyn)) {
         Elf64_Dyn entry{};
         if (!elf.read(section.sh_offset + at, entry)) return broken("truncated");
+        symbols.has_constructors |= runs_at_load(entry);
         if (entry.d_tag == DT_NEEDED) symbols.needed.push_back(elf.string_at(strings + entry.d_un.d_val));
       }
       continue;
@@ -134,7 +175,8 @@ std::vector<std::string> symbol_violations(const LibrarySymbols& symbols) {
     if (std::none_of(kNeeded.begin(), kNeeded.end(), [&](const char* p) { return name.starts_with(p); }))
       broken.push_back(fmt::format("needs {}: a library its target's spec does not list", name));
   if (symbols.has_constructors)
-    broken.push_back("runs code when it is loaded (a constructor or a dynamically initialised global)");
+    broken.push_back(
+        "runs code when it is loaded or unloaded (a constructor, a dynamically initialised global, .init, an ifunc)");
   return broken;
 }
 

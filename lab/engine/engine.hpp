@@ -18,6 +18,7 @@ struct CompileRequest {
   std::filesystem::path output;                     // the shared library to write
   std::vector<std::filesystem::path> include_dirs;  // kernel_lab/ and dlpack/ live there
   std::string sanitizer;                            // "", "address", "undefined"
+  std::filesystem::path shown_as;                   // what messages call the source; empty: its path
 };
 
 // What the compiler said about the kernel, shown beside every bench.

@@ -1,11 +1,14 @@
 #include <lab/engine/host_compiler.hpp>
 
+#include <lab/core/files.hpp>
 #include <lab/core/process.hpp>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <optional>
 #include <sstream>
 
 namespace kl {
@@ -36,6 +39,76 @@ std::vector<std::string> vectorisation_notes(const std::string& text, const std:
   return notes;
 }
 
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  if (from.empty() || from == to) return text;
+  for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
+    text.replace(at, from.size(), to);
+  return text;
+}
+
+fs::path real_path(const fs::path& path) {
+  std::error_code code;
+  const fs::path result = fs::weakly_canonical(path, code);
+  return code ? path : result;
+}
+
+// The folders the compiler names between these two lines of `-v`.
+std::vector<fs::path> search_folders(const std::string& verbose) {
+  std::istringstream lines(verbose);
+  std::vector<fs::path> folders;
+  bool inside = false;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("#include <...>")) inside = true;
+    if (line.starts_with("End of search list")) break;
+    if (inside && line.starts_with(' ')) folders.emplace_back(line.substr(1));
+  }
+  return folders;
+}
+
+// The prerequisites of a make rule, as compiler and assembler write them.
+std::vector<fs::path> prerequisites(const std::string& rule) {
+  std::vector<fs::path> files;
+  std::string name;
+  const auto finish = [&] {
+    if (!name.empty()) files.emplace_back(name);
+    name.clear();
+  };
+  const size_t colon = rule.find(": ");
+  for (size_t i = colon == std::string::npos ? 0 : colon + 1; i < rule.size(); ++i) {
+    const char c = rule[i];
+    const char next = i + 1 < rule.size() ? rule[i + 1] : '\0';
+    if (c == '\\' && next == '\n') continue;
+    if (c == '\\' && (next == ' ' || next == '#' || next == '\\')) name += rule[++i];
+    else if (c == '$' && next == '$') name += rule[++i];
+    else if (c == ' ' || c == '\n' || c == '\t') finish();
+    else name += c;
+  }
+  finish();
+  return files;
+}
+
+bool is_within(const fs::path& file, const fs::path& folder) {
+  return std::mismatch(folder.begin(), folder.end(), file.begin(), file.end()).first ==
+         folder.end();
+}
+
+// The first file that was read from outside `folders`.
+// Relative names, as the assembler's for the source itself, are of the working folder `work`.
+std::optional<fs::path> read_from_outside(const fs::path& rule_file, const fs::path& work,
+                                          const std::vector<fs::path>& folders) {
+  const auto rule = read_file(rule_file);
+  if (!rule.ok()) return rule_file;
+  for (const fs::path& file : prerequisites(*rule)) {
+    // By its name too: an include folder may hold links to what it offers.
+    const fs::path real = real_path(work / file), named = (work / file).lexically_normal();
+    const auto holds = [&](const fs::path& folder) {
+      return is_within(real, real_path(folder)) || is_within(named, folder.lexically_normal());
+    };
+    if (std::none_of(folders.begin(), folders.end(), holds)) return file;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 Result<HostCompiler> HostCompiler::find() {
@@ -48,6 +121,10 @@ Result<HostCompiler> HostCompiler::find() {
     HostCompiler compiler;
     compiler.program_ = candidate;
     compiler.version_ = run->out.substr(0, run->out.find('\n'));
+    const auto verbose = run_process({.arguments = {candidate, "-x", "c++", "-E", "-v", "/dev/null"},
+                                      .environment = {{"LC_ALL", "C"}},
+                                      .timeout_seconds = 30});
+    if (verbose.ok()) compiler.search_folders_ = search_folders(verbose->err);
     return compiler;
   }
   return make_error(Status::missing_tool,
@@ -60,24 +137,43 @@ Result<CompileReport> HostCompiler::compile(const CompileRequest& request,
   std::vector<std::string> arguments = {program_};
   const bool gcc = program_.find("clang") == std::string::npos;
   arguments.insert(arguments.end(), flags.begin(), flags.end());
-  if (gcc) arguments.push_back("-fopt-info-vec-optimized");
+  if (gcc) arguments.insert(arguments.end(), {"-fopt-info-vec-optimized", "-fno-canonical-system-headers"});
+  std::vector<fs::path> permitted = search_folders_;
   for (const auto& folder : request.include_dirs) {
-    arguments.push_back("-isystem");
-    arguments.push_back(folder.string());
+    permitted.push_back(fs::absolute(folder));
+    arguments.insert(arguments.end(), {"-isystem", permitted.back().string()});
   }
-  arguments.insert(arguments.end(), {"-o", request.output.string(), request.source.string()});
+  KL_TRY(const TemporaryFolder work, TemporaryFolder::create("kernel-lab-compile"));
+  const fs::path headers = work.path() / "headers.d", assembled = work.path() / "assembled.d";
+  const std::string source = fs::absolute(request.source).string();
+  const std::string shown = request.shown_as.empty() ? source : request.shown_as.string();
+  arguments.insert(arguments.end(), {"-MD", "-MF", headers.string(), "-Werror=date-time",
+                                     "-ffile-prefix-map=" + fs::path(source).parent_path().string() + "/="});
+  if (gcc) arguments.push_back("-Wa,--MD," + assembled.string());
+  arguments.insert(arguments.end(), {"-o", fs::absolute(request.output).string(), source});
   KL_TRY(const Finished run, run_process({.arguments = arguments,
-                                          .environment = {{"LC_ALL", "C"}},
+                                          .environment = {{"LC_ALL", "C"}, {"TMPDIR", work.path().string()}},
+                                          .folder = work.path(),
                                           .timeout_seconds = 300}));
+  const std::string said = replaced(run.err, source, shown);
   if (!run.ok()) {
-    std::string message = trimmed_message(run.err);
+    std::string message = trimmed_message(said);
     if (run.timed_out) message = "the compiler did not finish in 300 s\n";
     if (run.signal != 0) message = fmt::format("the compiler was killed by signal {}\n{}", run.signal, message);
     return make_error(Status::build_failed,
-                      fmt::format("{} does not compile:\n{}", request.source.string(), message),
+                      fmt::format("{} does not compile:\n{}", shown, message),
                       "correct the source and run the same command again");
   }
-  return CompileReport{version_, std::move(flags), vectorisation_notes(run.err, request.source.string()),
+  permitted.insert(permitted.end(), {source, work.path()});
+  for (const fs::path& rule : {headers, assembled}) {
+    if (rule == assembled && !gcc) continue;
+    if (const auto outside = read_from_outside(rule, work.path(), permitted))
+      return make_error(Status::build_failed,
+                        fmt::format("{} reads {} while it is compiled: a kernel is one file, and no hash "
+                                    "would cover another", shown, outside->string()),
+                        "paste what it needs into the kernel file");
+  }
+  return CompileReport{version_, std::move(flags), vectorisation_notes(said, shown),
                        run.wall_seconds};
 }
 

@@ -13,12 +13,15 @@ class HostCompiler {
   const std::string& program() const { return program_; }
   const std::string& version() const { return version_; }  // first line of --version
 
-  // build_failed carries the compiler's own message, trimmed, naming the source by its path.
+  // build_failed carries the compiler's own message, trimmed, naming the source by its path. A
+  // kernel is one file: what it reads beyond the include folders and the compiler's own headers
+  // (#include, .incbin) fails too, because no hash would cover it; so do the date and the time.
   Result<CompileReport> compile(const CompileRequest& request, std::vector<std::string> flags) const;
 
  private:
   std::string program_;
   std::string version_;
+  std::vector<std::filesystem::path> search_folders_;  // where <header> is looked for
 };
 
 }  // namespace kl
