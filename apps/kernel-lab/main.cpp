@@ -85,6 +85,13 @@ const CLI::App& reached(const CLI::App& app) {
   return used.empty() ? app : reached(*used.front());
 }
 
+std::vector<std::string> verb_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; }))
+    names.push_back(verb->get_name());
+  return names;
+}
+
 // A word that nothing takes: an unknown flag, an unknown verb, or one too many.
 Error stray_word(const CLI::App& app, const CLI::App& where, const std::string& word) {
   if (word.starts_with('-')) {
@@ -94,9 +101,7 @@ Error stray_word(const CLI::App& app, const CLI::App& where, const std::string& 
     const std::string flag = word.substr(0, word.find('='));
     return make_error(Status::usage, fmt::format("unknown flag '{}'", flag), suggestion(flag, names));
   }
-  std::vector<std::string> verbs;
-  for (const CLI::App* verb : where.get_subcommands([](const CLI::App*) { return true; }))
-    verbs.push_back(verb->get_name());
+  const std::vector<std::string> verbs = verb_names(where);
   if (verbs.empty())
     return make_error(Status::usage, fmt::format("'{}' is one word too many", word),
                       fmt::format("see kernel-lab {} --help", where.get_name()));
@@ -108,6 +113,9 @@ Error usage_error(const CLI::App& app, const CLI::ParseError& error) {
   const CLI::App& where = reached(app);
   const std::vector<std::string> strays = app.remaining(true);
   if (!strays.empty()) return stray_word(app, where, strays.front());
+  const std::vector<std::string> verbs = verb_names(where);
+  if (!verbs.empty() && &where != &app)
+    return make_error(Status::usage, fmt::format("{} needs a verb of its own", where.get_name()), suggestion("", verbs));
   const auto used = app.get_subcommands();
   const std::string verb = used.empty() ? "" : " " + used.front()->get_name();
   return make_error(Status::usage, error.what(), fmt::format("see kernel-lab{} --help", verb));

@@ -26,7 +26,7 @@ std::string interval_text(const stats::Interval& interval) {
 }  // namespace
 
 std::string bench_sentence(const BenchRecord& record) {
-  if (!record.rule.empty()) return fmt::format("{}: {}", record.rule, record.proof);
+  if (!record.proof.empty()) return fmt::format("{}: {}", record.rule, record.proof);
   if (!has_times(record)) return record.reason;
   std::string text = fmt::format("{} seam time per step against the {} ({} → {}), 95 % {}",
                                  percent_text(record.ratio - 1), record.baseline,

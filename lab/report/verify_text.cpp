@@ -17,7 +17,7 @@ std::string verify_sentence(const VerifyRecord& record) {
     return fmt::format("{} of {} is wrong at [{}] in case {}", f.output, f.operation, fmt::join(f.index, ", "),
                        f.case_name);
   }
-  if (!record.rule.empty()) return fmt::format("{}: {}", record.rule, record.proof);
+  if (!record.proof.empty()) return fmt::format("{}: {}", record.rule, record.proof);
   return record.reason;
 }
 
