@@ -1,0 +1,145 @@
+"""A kernel's life by the verbs, in a scratch copy of the targets, with every record checked."""
+
+import hashlib
+import json
+import shutil
+import unittest
+
+import lab
+from lab import LabTest, pointwise_kernel
+
+
+def tree(folder):
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+class Life(LabTest):
+    def setUp(self):
+        super().setUp()
+        self.targets = self.folder / "targets"  # found from the working folder, before the installed ones
+        shutil.copytree(lab.SOURCE / "targets", self.targets)
+        self.champion = self.targets / "activation_pointwise" / "kernel.cpp"
+
+    def test_from_init_to_promote_and_back(self):
+        made = self.record("init", "--target", "relu_squared", "--workspace", "mine", "--preset", "smoke")
+        kernel = self.folder / "mine" / "kernel.cpp"
+        self.assertEqual((made["target"], made["made"]["kernel_file"]), ("activation_pointwise", "kernel.cpp"))
+        self.assertEqual(kernel.read_bytes(), self.champion.read_bytes())
+        self.assert_matches_schema(json.loads((self.folder / "mine" / "workspace.json").read_text()))
+        original = kernel.read_text()
+        candidate = pointwise_kernel("")
+        kernel.write_text(candidate)
+
+        verified = self.record("verify", "--workspace", "mine", "--quick")
+        self.assertEqual(verified["kernel_hash"], hashlib.sha256(candidate.encode()).hexdigest())
+        benched = self.lab("--json", "bench", "--workspace", "mine", "--quick", "--seed", "5")
+        bench = json.loads(benched.stdout)
+        self.assert_valid(bench)
+        exit_codes = {"improved": 0, "equivalent": 0, "regressed": 3, "inconclusive": 4}
+        self.assertEqual(benched.returncode, exit_codes[bench["status"]], bench["reason"])
+        self.assertEqual((bench["seed"], bench["preset"]), (5, "smoke"))
+        samples = self.ledger.parent / "samples" / bench["samples_file"][:2]
+        self.assertTrue(list(self.ledger.parent.glob(f"samples/**/{bench['samples_file'][2:]}*")) or
+                        list(self.ledger.parent.glob(f"samples/**/{bench['samples_file']}*")), samples)
+
+        check = self.record("promotion-check", "--target", "activation_pointwise", "--workspace", "mine")
+        self.assertNotEqual(check["answer"], "ready-to-promote")
+        required = self.record("promotion-check", "--target", "activation_pointwise", "--workspace", "mine",
+                               "--require", "integration-validated", exit_code=3)
+        self.assertEqual(required["status"], "refused")
+        markdown = self.lab("evidence", "--target", "activation_pointwise", "--workspace", "mine", "--format", "md").stdout
+        self.assertTrue(markdown.startswith("# activation_pointwise on cpu, preset smoke\n"))
+        self.assertIn("| verify | ok |", markdown)
+
+        before = tree(self.targets)
+        refused = self.record("promote", "--workspace", "mine", "--apply", exit_code=3)
+        self.assertEqual(refused["status"], "refused")
+        self.assertIsNone(refused["provenance"])
+        ready = self.record("promote", "--workspace", "mine", "--force", "--why", "a test of the tool")
+        self.assertEqual(ready["status"], "patch-ready")
+        self.assertEqual(tree(self.targets), before)
+
+        done = self.record("promote", "--workspace", "mine", "--apply", "--force", "--why", "a test of the tool")
+        self.assertEqual(done["status"], "promoted")
+        after = tree(self.targets)
+        changed = {name for name in before | after if before.get(name) != after.get(name)}
+        self.assertEqual(changed, {"activation_pointwise/kernel.cpp", "activation_pointwise/provenance.json"})
+        self.assertEqual(after["activation_pointwise/kernel.cpp"].decode(), candidate)
+        provenance = json.loads(after["activation_pointwise/provenance.json"])
+        self.assert_matches_schema(provenance)
+        entry = provenance["champions"]["kernel.cpp"]
+        self.assertTrue(entry["forced"])
+        self.assertEqual(entry["why"], "a test of the tool")
+        self.assertEqual(self.ledger_lines()[-1]["event_type"], "promotion")
+        self.assertEqual(self.record("promotion-check", "--target", "activation_pointwise", "--workspace", "mine")["answer"],
+                         "already-champion")
+
+        self.after_the_promotion(kernel, original, candidate)
+
+    def after_the_promotion(self, kernel, original, candidate):
+        history = self.record("history", "--workspace", "mine")
+        self.assertEqual([source["kernel"] for source in history["sources"]], [history["present"]])
+        self.assertTrue(history["sources"][0]["is_champion"])
+        self.assertEqual(self.record("diff", "--workspace", "mine")["patch"], "")
+        kernel.write_text(candidate + "\n// one line more\n")
+        diff = self.record("diff", "--workspace", "mine", history["present"][:8], "workspace")
+        self.assertEqual((diff["lines_added"], diff["lines_removed"]), (2, 0))
+        restored = self.record("restore", "--workspace", "mine", history["present"][:8])
+        self.assertEqual(restored["kernel"], history["present"])
+        self.assertEqual(kernel.read_text(), candidate)
+        kernel.unlink()
+        self.record("restore", "--workspace", "mine", history["present"][:8])
+        self.assertEqual(kernel.read_text(), candidate)
+        self.assert_refused(self.lab("restore", "--workspace", "mine", "feedbeefcafe"), 2, "feedbeefcafe")
+
+    def test_a_failing_candidate_cannot_be_forced(self):
+        self.workspace("wrong", kernel=pointwise_kernel("v.out[0] += 1;"))
+        before = tree(self.targets)
+        record = self.record("promote", "--workspace", "wrong", "--apply", "--force", "--why", "hope", exit_code=3)
+        self.assertEqual(record["status"], "mismatch")
+        self.assertEqual(tree(self.targets), before)
+
+
+class EveryRecord(LabTest):
+    def test_of_the_verbs_that_need_no_workspace(self):
+        self.assertEqual(self.record("list-targets")["schema"], "target-list")
+        self.assertEqual(self.record("--list-engines")["schema"], "engine-list")
+        self.assertEqual(self.record("evidence", "--target", "norm", "--preset", "smoke")["state"], "no-evidence")
+        self.assertEqual(self.record("ledger", "check")["lines"], 0)
+        self.assertEqual(self.record("ledger", "show")["events"], [])
+        self.assertEqual(self.record("ledger", "stats")["size_bytes"], 0)
+
+    def test_of_doctor(self):
+        done = self.lab("--json", "doctor")
+        record = json.loads(done.stdout)
+        self.assert_valid(record)
+        self.assertEqual(done.returncode, 0 if record["status"] == "ok" else 5, record["reason"])
+        self.assertIn("engine cpu", record["sections"])
+
+    def test_of_verify_champions(self):
+        record = self.record("verify", "--champions", "--preset", "smoke")
+        self.assertGreaterEqual(len(record["records"]), 3)
+        self.assertEqual({one["status"] for one in record["records"]}, {"ok"})
+
+    def test_of_calibrate(self):
+        record = self.record("calibrate", "--quick", "--preset", "smoke")
+        self.assertEqual(record["schema"], "calibration")
+        self.assertTrue(record["ceilings"])
+        self.assertEqual([line["event_type"] for line in self.ledger_lines()], ["calibration"])
+
+    def test_of_integration_ab(self):
+        self.workspace()
+        unverified = self.record("integration-ab", "--workspace", "mine", exit_code=3)
+        self.assertEqual(unverified["status"], "refused")
+        self.assertEqual(self.lab("verify", "--workspace", "mine").returncode, 0)
+        done = self.lab("--json", "integration-ab", "--workspace", "mine", "--steps", "3", "--pairs", "4",
+                        "--benchmark-skip-eval", "--no-checkpoint")
+        record = json.loads(done.stdout)
+        self.assert_valid(record)
+        exit_codes = {"validated": 0, "equivalent": 3, "mixed": 3, "regressed": 3, "inconclusive": 4}
+        self.assertEqual(done.returncode, exit_codes[record["status"]], record["reason"])
+        self.assertEqual(self.ledger_lines()[-1]["event_type"], "integration-ab")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
