@@ -149,7 +149,8 @@ bool filter_process() {
           SCMP_SYS(process_madvise), SCMP_SYS(kcmp), SCMP_SYS(setpgid), SCMP_SYS(setsid)});
   // Scheduling, which other measurements on this machine would feel.
   f.deny({SCMP_SYS(sched_setaffinity), SCMP_SYS(setpriority), SCMP_SYS(sched_setscheduler),
-          SCMP_SYS(sched_setparam), SCMP_SYS(sched_setattr), SCMP_SYS(ioprio_set)});
+          SCMP_SYS(sched_setparam), SCMP_SYS(sched_setattr), SCMP_SYS(ioprio_set),
+          SCMP_SYS(mbind), SCMP_SYS(set_mempolicy), SCMP_SYS(migrate_pages), SCMP_SYS(move_pages)});
   // The system.
   f.deny({SCMP_SYS(personality), SCMP_SYS(userfaultfd), SCMP_SYS(perf_event_open), SCMP_SYS(bpf),
           SCMP_SYS(keyctl), SCMP_SYS(add_key), SCMP_SYS(request_key), SCMP_SYS(init_module),

@@ -37,7 +37,8 @@ class TimedChecker {
   // Every element of every output.
   Result<TimedCheck> whole(const SeamCase& seam_case, const FinishedCall& call) const;
   // A few random rows of the outputs that have the target's row axis first; nothing to compare
-  // when there is no such output. Rows are independent, so the oracle needs no others.
+  // when there is no such output. Rows are independent, so the oracle needs no others. Other
+  // outputs that are as they were before the call have everything compared.
   Result<TimedCheck> rows(const SeamCase& seam_case, const FinishedCall& call, int count,
                           std::mt19937_64& random) const;
 

@@ -99,5 +99,18 @@ TEST_F(TimedCheckerTest, PoisonLeftInAnOutputIsCalledUnwritten) {
   EXPECT_TRUE(whole->unwritten);
 }
 
+TEST_F(TimedCheckerTest, AnOutputWithoutRowsIsNotLeftUntouched) {
+  target_.row_axis = "C";  // y has it, but not first
+  const TimedChecker checker(target_, *oracle_);
+  std::mt19937_64 random(1);
+  const auto written = checker.rows(*case_, call(), 2, random);
+  ASSERT_TRUE(written.ok());
+  EXPECT_FALSE(written->failing.has_value());
+  poison({kDLFloat, 32, 1}, reinterpret_cast<std::byte*>(y_.data()), 128, 0);
+  const auto untouched = checker.rows(*case_, call(), 2, random);
+  ASSERT_TRUE(untouched.ok() && untouched->failing.has_value());
+  EXPECT_TRUE(untouched->unwritten);
+}
+
 }  // namespace
 }  // namespace kl

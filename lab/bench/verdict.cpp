@@ -20,6 +20,10 @@ constexpr double kClockFloorNs = 20'000;
 // many threads it woke or pages it touched.
 constexpr double kClockShare = 0.10;
 
+// A gain has to show by the parent's clock too, up to half of it and up to this: what else a kernel
+// may wake or leave behind costs less.
+constexpr double kUnseenFloorNs = 4'000;
+
 // A rejection is a charge: one in a thousand, not one in twenty.
 constexpr double kControlConfidence = 0.999;
 
@@ -157,7 +161,7 @@ ControlResult check_baseline(const BenchSamples& samples, double delta) {
 
 ClockAgreement check_clocks(const BenchSamples& samples, double delta) {
   ClockAgreement check;
-  std::vector<double> hidden, hidden_processor, base, candidate, difference;
+  std::vector<double> hidden, hidden_processor, base, candidate, baseline, difference;
   const double calls = static_cast<double>(std::max<size_t>(samples.calls_per_step.size(), 1));
   for (const ProcessSeries& p : samples.processes) {
     if (p.control || p.baseline_cold.letters() == 0 || p.candidate_cold.letters() == 0) continue;
@@ -169,6 +173,7 @@ ClockAgreement check_clocks(const BenchSamples& samples, double delta) {
                                 stats::median(processor_excess(p.baseline_cold, samples.threads))) /
                                calls);
     candidate.push_back(stats::median(letter_ns(p.candidate_cold)) / calls);
+    baseline.push_back(stats::median(letter_ns(p.baseline_cold)) / calls);
     difference.push_back(log_ratio(samples, p.baseline_cold.parent_ns, p.candidate_cold.parent_ns) -
                          log_ratio(samples, p.baseline_cold.worker_ns, p.candidate_cold.worker_ns));
   }
@@ -184,7 +189,10 @@ ClockAgreement check_clocks(const BenchSamples& samples, double delta) {
   };
   // More hidden than shown, and far beyond scheduling: no side effect of an honest kernel.
   check.forged = check.impossible || hides_more_than(std::max(10 * kClockFloorNs, own));
-  check.agrees = !check.forged && !hides_more_than(bound);
+  const double gain = stats::median(baseline) - own;
+  const bool unseen =
+      gain > 0 && check.hidden_ns_per_call.above(std::max(kUnseenFloorNs, gain / 2));
+  check.agrees = !check.forged && !hides_more_than(bound) && !unseen;
   return check;
 }
 

@@ -145,6 +145,14 @@ TEST(SeriesVerdict, ASmallerDisagreementOfTheClocksLeavesItUndecided) {
   EXPECT_EQ(verdict.reason, "clock-disagrees");
 }
 
+TEST(SeriesVerdict, AGainThatOnlyTheWorkersClockSeesIsNotOne) {
+  const auto verdict = judge({.baseline_ns = 30'000, .hidden_ns = 10'000});
+  EXPECT_EQ(verdict.status, Status::inconclusive);
+  EXPECT_EQ(verdict.reason, "clock-disagrees");
+  // Its twin: the same gain, by both clocks.
+  EXPECT_EQ(judge({.baseline_ns = 30'000, .candidate_ratio = 2.0 / 3}).status, Status::improved);
+}
+
 TEST(SeriesVerdict, AWorkersTimeLongerThanTheParentsBracketIsImpossible) {
   BenchSamples samples = simulate({});
   samples.processes.back().candidate_cold.parent_ns[0][3] = 10;

@@ -89,7 +89,8 @@ std::string_view to_string(Phase phase) {
 std::string_view rule_of_system_call(std::string_view name, const uint64_t (&arguments)[3], uint64_t arena) {
   if (is_one_of(name, {"fork", "vfork", "clone", "clone3", "execve", "execveat"})) return "child-process";
   if (is_one_of(name, {"sched_setaffinity", "sched_setscheduler", "sched_setparam", "sched_setattr",
-                       "setpriority", "ioprio_set"}))
+                       "setpriority", "ioprio_set", "mbind", "set_mempolicy", "migrate_pages",
+                       "move_pages"}))
     return name == "sched_setaffinity" ? "affinity" : "scheduling";
   if (is_one_of(name, {"socket", "socketpair", "connect", "bind", "listen", "accept", "accept4"}))
     return "network";

@@ -381,6 +381,11 @@ std::optional<Fault> HostedWorker::check_host_state() {
     return Fault{Status::rejected, "floating-point-state",
                  fmt::format("a thread was left with control state {:#x}, it was {:#x}",
                              found.control_found, found.control_expected)};
+  if (found.pool_threads != threads_)
+    return end({Status::rejected, "open-region",
+                fmt::format("a parallel region of the host gets {} threads, it got {} before the candidate: "
+                            "one of the candidate's own regions was never closed",
+                            found.pool_threads, threads_)});
   if (found.environment_changed != 0)
     return end({Status::rejected, "environment", "the environment variables changed"});
   return std::nullopt;
