@@ -3,6 +3,7 @@
 #include "progress_bar.hpp"
 #include "records.hpp"
 
+#include <lab/core/clock.hpp>
 #include <lab/core/installation.hpp>
 #include <lab/core/near.hpp>
 
@@ -233,12 +234,16 @@ int run(int argc, char** argv) {
     if (!flags.quiet) fmt::print(stderr, "{} {}\n", err.dim("·"), text);
   };
 
-  const auto answer = by_app.at(app.get_subcommands().front())->run(context);
+  const int64_t begun_ns = monotonic_ns();
+  auto answer = by_app.at(app.get_subcommands().front())->run(context);
   bar.clear();
   if (!answer.ok()) {
     print_error(answer.error(), flags.json, err);
     return static_cast<int>(exit_code_of(answer.error().status));
   }
+  // Of verbs that measure nothing, the verb's own time.
+  if (Json& seconds = answer->record["wall_seconds"]; seconds == 0.0)
+    seconds = static_cast<double>(monotonic_ns() - begun_ns) * 1e-9;
   return print_answer(*answer, flags, out);
 }
 

@@ -33,13 +33,16 @@ int lock_waiting(int fd, int operation) {
 }  // namespace
 
 Error ledger_error(std::string_view action, const fs::path& path, int code) {
+  Status status = code == ENOENT ? Status::usage : Status::error;
   std::string remedy = "check the path, or give another ledger with --ledger";
   if (code == ENOSPC || code == EDQUOT || code == EFBIG)
     remedy = "free some space there, or give another ledger with --ledger; nothing was recorded";
-  if (code == EACCES || code == EPERM || code == EROFS)
+  if (code == EACCES || code == EPERM || code == EROFS) {
+    status = Status::no_permission;
     remedy = "make it writable by you, or give another ledger with --ledger; nothing was recorded";
+  }
   return make_error(
-      Status::error,
+      status,
       fmt::format("cannot {} the ledger {}: {}", action, path.string(), std::strerror(code)),
       std::move(remedy));
 }

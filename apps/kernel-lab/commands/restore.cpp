@@ -24,7 +24,7 @@ Command command_restore() {
   };
   command.run = [flags](Context& context) -> Result<Answer> {
     const Catalogue catalogue = Catalogue::search(context.target_path);
-    KL_TRY(const Workspace opened, open_workspace(flags->workspace, catalogue));
+    KL_TRY(const Workspace opened, open_workspace(flags->workspace, catalogue, KernelFile::may_be_missing));
     KL_TRY(const RestoredKernel restored, restore_kernel(opened, flags->hash, context.objects()));
     Answer answer;
     auto record = headed(restored);
