@@ -35,10 +35,14 @@ std::map<std::string, Json> all_schemas() {
 
 TEST(schemas, files_are_what_the_record_types_say) {
   const bool update = std::getenv("KL_UPDATE_SCHEMAS") != nullptr;
-  if (update) ASSERT_TRUE(make_directories(kFolder).ok());
+  if (update) {
+    ASSERT_TRUE(make_directories(kFolder).ok());
+  }
   for (const auto& [name, schema] : all_schemas()) {
     const fs::path path = kFolder / (name + ".schema.json");
-    if (update) ASSERT_TRUE(write_file_atomic(path, dump_pretty(schema) + "\n").ok());
+    if (update) {
+      ASSERT_TRUE(write_file_atomic(path, dump_pretty(schema) + "\n").ok());
+    }
     const auto text = read_file(path);
     ASSERT_TRUE(text.ok()) << text.error().what << "; KL_UPDATE_SCHEMAS=1 writes it";
     EXPECT_EQ(*text, dump_pretty(schema) + "\n") << path << "; KL_UPDATE_SCHEMAS=1 rewrites it";
