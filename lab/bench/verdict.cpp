@@ -46,13 +46,14 @@ double log_ratio(const BenchSamples& samples, const std::vector<std::vector<int6
   return a.empty() || b.empty() ? kNaN : stats::process_log_ratio(a, b);
 }
 
-// Processor time beyond what all threads could use in the worker's time, all calls of a letter.
+// Processor time beyond what `threads` threads use in the worker's time, all calls of a letter;
+// what a command costs whoever runs is in it.
 std::vector<double> processor_excess(const ArmSeries& arm, int threads) {
   std::vector<double> letters(arm.letters());
   for (size_t slot = 0; slot < arm.worker_ns.size(); ++slot)
     for (size_t i = 0; i < letters.size(); ++i)
-      letters[i] += static_cast<double>(
-          std::max<int64_t>(0, arm.processor_ns[slot][i] - threads * arm.worker_ns[slot][i]));
+      letters[i] +=
+          static_cast<double>(arm.processor_ns[slot][i] - threads * arm.worker_ns[slot][i]);
   return letters;
 }
 
@@ -169,8 +170,9 @@ ClockAgreement check_clocks(const BenchSamples& samples, double delta) {
         check.impossible || is_impossible(p.baseline_cold) || is_impossible(p.candidate_cold);
     base.push_back(stats::median(overheads(p.baseline_cold)) / calls);
     hidden.push_back(stats::median(overheads(p.candidate_cold)) / calls - base.back());
+    // At least so much: as if the candidate had used every thread and the baseline only one.
     hidden_processor.push_back((stats::median(processor_excess(p.candidate_cold, samples.threads)) -
-                                stats::median(processor_excess(p.baseline_cold, samples.threads))) /
+                                stats::median(processor_excess(p.baseline_cold, 1))) /
                                calls);
     candidate.push_back(stats::median(letter_ns(p.candidate_cold)) / calls);
     baseline.push_back(stats::median(letter_ns(p.baseline_cold)) / calls);

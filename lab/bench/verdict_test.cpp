@@ -19,6 +19,8 @@ struct Machine {
   double overhead_ns = 15'000;
   double hidden_ns = 0;     // of the candidate, missing from the worker's clock
   double elsewhere_ns = 0;  // processor time of the candidate outside the parent's bracket
+  double threads_used = 2;  // processor time per nanosecond of the kernel
+  double command_ns = 0;    // processor time of a command, whoever runs
   int processes = 6, controls = 2, blocks = 30;
   uint64_t seed = 1;
 };
@@ -48,7 +50,8 @@ BenchSamples simulate(const Machine& m) {
         const double hidden = candidate && !p.control ? m.hidden_ns : 0;
         arm->worker_ns[0].push_back(std::llround(truth - hidden));
         const double elsewhere = candidate && !p.control ? m.elsewhere_ns : 0;
-        arm->processor_ns[0].push_back(std::llround(2 * truth - hidden + elsewhere));
+        arm->processor_ns[0].push_back(
+            std::llround(m.threads_used * truth - hidden + elsewhere + m.command_ns));
         arm->parent_ns[0].push_back(
             std::llround(truth + m.overhead_ns * std::exp(0.3 * normal(random))));
       }
@@ -134,9 +137,16 @@ TEST(SeriesVerdict, TimeMissingFromTheWorkersClockIsForgery) {
 }
 
 TEST(SeriesVerdict, ProcessorTimeThatNoClockShowsIsForgery) {
-  const auto verdict = judge({.candidate_ratio = 0.3, .elsewhere_ns = 900'000});
+  const auto verdict = judge({.candidate_ratio = 0.3, .elsewhere_ns = 1'700'000});
   EXPECT_EQ(verdict.status, Status::rejected);
   EXPECT_EQ(verdict.reason, "forged-timing");
+}
+
+// Its twin: a short call on one thread, whose command costs more processor time than the call.
+TEST(SeriesVerdict, WhatACommandCostsIsNoProcessorTimeOfTheKernel) {
+  const auto verdict = judge(
+      {.baseline_ns = 70'000, .candidate_ratio = 0.4, .threads_used = 1, .command_ns = 100'000});
+  EXPECT_EQ(verdict.status, Status::improved) << verdict.reason;
 }
 
 TEST(SeriesVerdict, ASmallerDisagreementOfTheClocksLeavesItUndecided) {

@@ -131,14 +131,16 @@ void forward(const Plan& plan, const kl_call* call) {
   const float* w = weighted ? kl::data<const float>(call->inputs[1]) : nullptr;
   float* y = kl::data<float>(call->outputs[0]);
   const double eps = call->scalars[0];
-#pragma omp parallel num_threads(plan.slots) if (plan.slots > 1)
-  {
-#pragma omp for schedule(static)
-    for (int64_t n = 0; n < plan.rows; ++n)
+  const auto rows = [&](int64_t n, int64_t end) {
+    for (; n < end; ++n)
       forward_row<weighted, streamed>(x + n * plan.columns, w, y + n * plan.columns, plan.columns,
                                       eps);
     if constexpr (streamed) kl::stream_fence();
-  }
+  };
+  if (plan.slots == 1) return rows(0, plan.rows);  // even a region of one costs its entry and exit
+#pragma omp parallel for schedule(static, 1) num_threads(plan.slots)
+  for (int32_t slot = 0; slot < plan.slots; ++slot)
+    rows(plan.rows * slot / plan.slots, plan.rows * (slot + 1) / plan.slots);
 }
 
 // What backward needs to know of a row before it can write it.
@@ -184,8 +186,7 @@ void backward_rows(const float* dy, const float* x, const float* w, float* dx, f
                    int64_t columns, double eps) {
   Lanes r[rows], mean[rows];
   for (int i = 0; i < rows; ++i) {
-    const RowScale s =
-        scale_of<weighted>(dy + i * columns, x + i * columns, w, columns, eps);
+    const RowScale s = scale_of<weighted>(dy + i * columns, x + i * columns, w, columns, eps);
     r[i] = kl::lanes(s.inverse_rms);
     mean[i] = kl::lanes(s.mean);
   }
@@ -219,8 +220,7 @@ void backward(const Plan& plan, const kl_call* call) {
   const double eps = call->scalars[0];
   const int64_t columns = plan.columns, width = padded(columns);
   const int64_t blocks = (plan.rows + kRowsPerBlock - 1) / kRowsPerBlock;
-#pragma omp parallel for schedule(static, 1) num_threads(plan.slots) if (plan.slots > 1)
-  for (int32_t slot = 0; slot < plan.slots; ++slot) {
+  const auto part = [&](int32_t slot) {
     float* share = shares == nullptr ? nullptr : shares + slot * width;
     if (share != nullptr) std::fill(share, share + width, 0.0f);
     int64_t n = blocks * slot / plan.slots * kRowsPerBlock;
@@ -232,6 +232,12 @@ void backward(const Plan& plan, const kl_call* call) {
     for (; n < end; ++n)
       backward_rows<1, weighted>(dy + n * columns, x + n * columns, w, dx + n * columns, share,
                                  columns, eps);
+  };
+  if (plan.slots == 1) {
+    part(0);
+  } else {
+#pragma omp parallel for schedule(static, 1) num_threads(plan.slots)
+    for (int32_t slot = 0; slot < plan.slots; ++slot) part(slot);
   }
   if (shares == nullptr) return;
   float* dw = kl::data<float>(call->outputs[1]);

@@ -24,12 +24,13 @@ different=$(cd "$copy" && for part in CMakeLists.txt cmake include lab engines t
 done)
 [ "$(grep -c . <<<"$different")" -eq 2 ] || fail "more than two folders changed: $different"
 
+# The build folder lies where scripts/setup puts it, so that the compiler cache recognises the files.
 export CCACHE_BASEDIR="$copy" CCACHE_NOHASHDIR=1 KERNEL_LAB_CACHE="$scratch/cache"
-cmake -S "$copy" -B "$scratch/build" -G Ninja -DCMAKE_BUILD_TYPE=Release \
+cmake -S "$copy" -B "$copy/build" -G Ninja -DCMAKE_BUILD_TYPE=Release \
   -DKL_BUILD_TESTS=OFF -DKL_BUILD_BENCHMARKS=OFF >"$scratch/log" 2>&1 || { cat "$scratch/log"; fail "configure"; }
-cmake --build "$scratch/build" --target kernel-lab kernel-lab-worker >"$scratch/log" 2>&1 || {
+cmake --build "$copy/build" --target kernel-lab kernel-lab-worker kernel-lab-train >"$scratch/log" 2>&1 || {
   tail -50 "$scratch/log"; fail "build"; }
-lab="$scratch/build/bin/kernel-lab"
+lab="$copy/build/bin/kernel-lab"
 cd "$scratch"
 "$lab" --list-engines | grep -q '^ *plain *ok' || fail "the new engine is not listed as usable"
 "$lab" --engine plain list-targets | grep -q '^ *scale *starter-ready' || fail "the new target is not listed"
