@@ -153,16 +153,21 @@ struct OracleTable {
 // kl::oracle::Call<R>)`; COST is `int COST(const kl_problem&, kl::oracle::Cost&)`.
 #define KL_EXPORT_ORACLE(TARGET, EVALUATE, COST)                                            \
   namespace {                                                                               \
-  int kl_oracle_evaluate(const kl::oracle::CallTable* call) {                               \
-    bool tracked = false;                                                                   \
-    for (int i = 0; i < call->output_count; ++i) tracked |= call->outputs[i].terms != nullptr; \
-    return tracked ? EVALUATE<kl::oracle::Tracked>(*call, kl::oracle::Call<kl::oracle::Tracked>(*call)) \
-                   : EVALUATE<double>(*call, kl::oracle::Call<double>(*call));              \
-  }                                                                                         \
-  int kl_oracle_cost(const kl_problem* problem, kl::oracle::Cost* cost) {                   \
-    return COST(*problem, *cost);                                                           \
-  }                                                                                         \
-  }                                                                                         \
+  /* Parameter names no author would give a function of the oracle's. */                          \
+  int kl_oracle_evaluate(const kl::oracle::CallTable* kl_call_)                                   \
+  {                                                                                               \
+    bool kl_tracked_ = false;                                                                     \
+    for (int i = 0; i < kl_call_->output_count; ++i)                                              \
+      kl_tracked_ |= kl_call_->outputs[i].terms != nullptr;                                       \
+    return kl_tracked_                                                                            \
+               ? EVALUATE<kl::oracle::Tracked>(*kl_call_, kl::oracle::Call<kl::oracle::Tracked>(*kl_call_))\
+               : EVALUATE<double>(*kl_call_, kl::oracle::Call<double>(*kl_call_));                \
+  }                                                                                               \
+  int kl_oracle_cost(const kl_problem* kl_problem_, kl::oracle::Cost* kl_cost_)                   \
+  {                                                                                               \
+    return COST(*kl_problem_, *kl_cost_);                                                         \
+  }                                                                                               \
+  }                                                                                               \
   extern "C" KL_EXPORT const kl::oracle::OracleTable kl_oracle;                             \
   extern "C" const kl::oracle::OracleTable kl_oracle = {sizeof(kl::oracle::OracleTable),    \
                                                         TARGET, kl_oracle_evaluate,         \
