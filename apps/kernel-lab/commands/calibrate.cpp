@@ -1,6 +1,7 @@
 #include "session.hpp"
 
 #include <lab/bench/copy_ceiling.hpp>
+#include <lab/core/cache_size.hpp>
 #include <lab/core/clock.hpp>
 #include <lab/core/hash.hpp>
 #include <lab/engine/fingerprint_class.hpp>
@@ -111,6 +112,7 @@ Result<Answer> run_calibrate(Context& context, const Flags& flags) {
   calibration.fingerprint_class = fingerprint_class(*context.engine);
   calibration.session = current_session();
   calibration.cores = usable_cores();
+  calibration.flush_bytes = 2 * last_level_cache_bytes();  // what the worker and the probes write
   calibration.identity.fingerprint_class = calibration.fingerprint_class.hash();
   calibration.status = Status::ok;
 
