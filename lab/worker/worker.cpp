@@ -6,6 +6,7 @@
 #include <lab/worker/call_wire.hpp>
 #include <lab/worker/clock_check.hpp>
 #include <lab/worker/death.hpp>
+#include <lab/worker/draw.hpp>
 #include <lab/worker/process_view.hpp>
 #include <lab/worker/shared_buffers.hpp>
 #include <lab/worker/worker_process.hpp>
@@ -17,6 +18,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <map>
 #include <optional>
 
 namespace kl {
@@ -64,6 +66,11 @@ class HostedWorker final : public Worker {
   OrFault<CallId> prepare(ArmId arm, const CallBinding& call) override;
   OrFault<CallTiming> run(CallId call) override;
   OrFault<CallTiming> run_timed(CallId call, bool cold) override;
+  OrFault<std::monostate> keep_pool(BufferId buffer, DLDataType dtype) override;
+  OrFault<std::monostate> draw(BufferId buffer, int64_t rotation, double factor) override;
+  OrFault<std::monostate> fill(BufferId buffer, std::span<const std::byte> unit) override;
+  OrFault<std::monostate> fetch(BufferId buffer, size_t offset, size_t bytes) override;
+  OrFault<std::monostate> fetch_replay(BufferId buffer) override;
   OrFault<Footprint> footprint() override;
   std::string printed() const override {
     process_->drain();  // what was printed just before an answer may still lie in the pipe
@@ -83,6 +90,7 @@ class HostedWorker final : public Worker {
   Fault end(Fault fault);
   Fault broken(std::string_view step, const Reply& reply);
 
+  std::optional<Fault> unusable(BufferId buffer) const;
   std::optional<Fault> check_alive();
   std::optional<Fault> check_host_state();
   std::optional<Fault> check_process();
@@ -99,6 +107,11 @@ class HostedWorker final : public Worker {
   Confinement confinement_;
   uint64_t arena_ = 0;
   ProcessView baseline_;
+  struct Pool {
+    DLDataType dtype;
+    std::vector<std::byte> bytes;
+  };
+  std::map<BufferId, Pool> pools_;
   std::optional<Fault> ended_;
   int hidden_in_a_row_ = 0;  // checked calls that used more processor time than they said
 };
@@ -173,7 +186,8 @@ std::optional<Fault> HostedWorker::greet() {
                             hello.version, kVersion)});
   arena_ = hello.arena;
   buffers_.set_arena(arena_);
-  confinement_ = {hello.landlock != 0, hello.seccomp != 0, hello.no_new_privs != 0, hello.memory_locked != 0};
+  confinement_ = {hello.landlock != 0, hello.seccomp != 0, hello.no_new_privs != 0,
+                  hello.memory_locked != 0, {}};
   baseline_ = view();
   return std::nullopt;
 }
@@ -211,7 +225,46 @@ OrFault<std::monostate> HostedWorker::drop_buffers() {
   KL_OR_FAULT(const Reply reply, exchange(request(Kind::clear)));
   if (reply.failed) return broken("drop_buffers", reply);
   buffers_.clear();
+  pools_.clear();
   return std::monostate{};
+}
+
+OrFault<std::monostate> HostedWorker::keep_pool(BufferId buffer, DLDataType dtype) {
+  if (auto fault = unusable(buffer)) return *fault;
+  const std::byte* data = buffers_.data(buffer);
+  pools_[buffer] = {dtype, {data, data + buffers_.size(buffer)}};
+  return std::monostate{};
+}
+
+OrFault<std::monostate> HostedWorker::draw(BufferId buffer, int64_t rotation, double factor) {
+  if (auto fault = unusable(buffer)) return *fault;
+  const auto pool = pools_.find(buffer);
+  if (pool == pools_.end())
+    return Fault{Status::execution_failed, "binding",
+                 fmt::format("buffer {} has no pool to draw from; call keep_pool first", buffer)};
+  draw_from_pool(pool->second.dtype, pool->second.bytes, rotation, factor, buffers_.data(buffer));
+  return std::monostate{};
+}
+
+OrFault<std::monostate> HostedWorker::fill(BufferId buffer, std::span<const std::byte> unit) {
+  if (auto fault = unusable(buffer)) return *fault;
+  std::byte* data = buffers_.data(buffer);
+  const size_t bytes = buffers_.size(buffer);
+  for (size_t i = 0; i < bytes; ++i) data[i] = unit[i % unit.size()];
+  return std::monostate{};
+}
+
+OrFault<std::monostate> HostedWorker::fetch(BufferId buffer, size_t, size_t) {
+  if (auto fault = unusable(buffer)) return *fault;
+  return std::monostate{};
+}
+
+OrFault<std::monostate> HostedWorker::fetch_replay(BufferId buffer) { return fetch(buffer, 0, 0); }
+
+std::optional<Fault> HostedWorker::unusable(BufferId buffer) const {
+  if (ended_) return *ended_;
+  if (buffers_.has(buffer)) return std::nullopt;
+  return Fault{Status::execution_failed, "binding", fmt::format("buffer {} does not exist", buffer)};
 }
 
 Result<WireCall> HostedWorker::on_wire(const CallBinding& call, bool bound) const {

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -37,6 +38,7 @@ struct WorkerLimits {
   int64_t memory_bytes = int64_t{6} << 30;
   int threads = 0;                       // OpenMP threads; 0: all cores this process may use
   size_t printed_bytes = 16u << 20;      // beyond which the worker is killed: "output-flood"
+  std::string device;                    // engine whose device memory the calls see; "": the host's
 };
 
 enum class BufferRole : uint8_t { input, output, saved, scratch };
@@ -76,6 +78,10 @@ struct CallTiming {
   int64_t processor_ns = 0;  // used by all threads of the worker inside the bracket, less the host's
   int32_t code = 0;       // what `run` returned
   std::string text;
+  // On a device, where worker_ns is the span between two events there.
+  int64_t bracket_ns = 0;            // of an empty bracket; already taken off worker_ns
+  int32_t graph_nodes = -1;          // `run` captured into a graph; -1: this call was not
+  int64_t replay_differs_bytes = 0;  // output bytes by which the graph's replay differs from `run`
 };
 
 // What of the limits could be applied on this machine; recorded with every verdict.
@@ -84,6 +90,7 @@ struct Confinement {
   bool seccomp = false;
   bool no_new_privs = false;
   bool outputs_locked = false;  // outputs become read-only when `run` returns
+  std::string relaxed;          // what a device's driver needs, and so is not forbidden
 };
 
 class Worker {
@@ -110,6 +117,22 @@ class Worker {
   virtual OrFault<CallTiming> run(CallId call) = 0;
   // As run, with the caches flushed before (cold) and no checks beyond the cheap ones.
   virtual OrFault<CallTiming> run_timed(CallId call, bool cold) = 0;
+
+  // Contents made where the call sees them. On a device the parent's mapping shows them only after
+  // `fetch`, and `run` uploads the mapping of those buffers only that were never drawn or filled; on
+  // the host mapping and contents are one memory.
+  //
+  // What the mapping holds now becomes the buffer's private pool.
+  virtual OrFault<std::monostate> keep_pool(BufferId buffer, DLDataType dtype) = 0;
+  // buffer[i] = pool[(i + rotation) mod n] * factor, as draw_from_pool (draw.hpp) says.
+  virtual OrFault<std::monostate> draw(BufferId buffer, int64_t rotation, double factor) = 0;
+  // Repeats `unit` (1, 2, 4 or 8 bytes) over the buffer: one element of poison.
+  virtual OrFault<std::monostate> fill(BufferId buffer, std::span<const std::byte> unit) = 0;
+  virtual OrFault<std::monostate> fetch(BufferId buffer, size_t offset, size_t bytes) = 0;
+  // Into the mapping: an output as the graph's replay of the last `run` left it. On the host, where
+  // nothing is replayed, as `run` left it.
+  virtual OrFault<std::monostate> fetch_replay(BufferId buffer) = 0;
+
   // Resident bytes, open files and threads of the worker now, for leak checks.
   struct Footprint {
     int64_t resident_bytes = 0;
