@@ -4,6 +4,7 @@
 
 #include <lab/core/fingerprint.hpp>
 #include <lab/core/record.hpp>
+#include <lab/engine/ceilings.hpp>
 
 #include <map>
 #include <optional>
@@ -11,25 +12,6 @@
 #include <vector>
 
 namespace kl {
-
-// The fastest way found to move `footprint_bytes` once, of which `read_fraction` is read and the
-// rest written.
-struct Ceiling {
-  int64_t footprint_bytes = 0;   // distinct bytes read plus distinct bytes written
-  double read_fraction = 0.5;    // bytes read / footprint
-  bool cold = true;              // caches flushed before each pass
-  double gb_per_s = 0;           // 1e9 bytes a second, median over the passes
-  std::string method;            // "2 threads, streaming stores"
-
-  template <class Self, class V>
-  static void describe(Self& self, V& v) {
-    v("footprint_bytes", self.footprint_bytes, "distinct bytes read plus distinct bytes written");
-    v("read_fraction", self.read_fraction, "bytes read over footprint");
-    v("cold", self.cold, "caches flushed before each pass");
-    v("gb_per_s", self.gb_per_s, "1e9 bytes a second, median over the passes");
-    v("method", self.method, "threads and stores that were fastest");
-  }
-};
 
 // A/A pairs of the trainer on one preset (integration-ab's own noise).
 struct PresetNoise {
@@ -59,6 +41,7 @@ struct Calibration : RecordHeader {
   int64_t timer_resolution_ns = 0;               // smallest step the lab's clock shows
   int64_t flush_bytes = 0;                       // written to evict the caches
   std::vector<Ceiling> ceilings;
+  std::optional<DeviceFigures> device;           // of an engine that has a device of its own
   std::map<std::string, PresetNoise> aa;         // by preset
   std::map<std::string, std::map<std::string, double>> seam_share;  // preset → seam → of the step
   std::string default_preset;                    // empty: none chosen
@@ -74,6 +57,7 @@ struct Calibration : RecordHeader {
     v("timer_resolution_ns", self.timer_resolution_ns, "smallest step of the lab's clock");
     v("flush_bytes", self.flush_bytes, "bytes written to evict the caches");
     v("ceilings", self.ceilings, "copy bandwidth by footprint and read:write mix");
+    v("device", self.device, "the device's own figures; null on the host");
     v("aa", self.aa, "A/A noise of the trainer by preset");
     v("seam_share", self.seam_share, "share of a training step, by preset and seam");
     v("default_preset", self.default_preset, "strongest preset that fits the time budget");

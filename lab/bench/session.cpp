@@ -54,6 +54,8 @@ class Session {
   void measure();
   bool inspect();
   bool block();
+  bool letters_of_block();
+  void set_aside(std::string why, size_t letters_before);
   bool letter(Place place, bool cold, bool recorded);
   bool cold_letter(Place place, ArmSeries* series);
   bool warm_letter(Place place, ArmSeries* series);
@@ -80,6 +82,7 @@ class Session {
   bool whole_ = false;          // the letter that runs now is compared wholly
   double whole_chance_ = 0;
   int64_t planned_blocks_ = 0;
+  double fastest_mhz_ = 0;
   SessionResult result_;
   std::optional<Error> error_;
 };
@@ -149,6 +152,30 @@ bool Session::inspect() {
 }
 
 bool Session::block() {
+  const size_t letters_before = result_.series.baseline_cold.letters();
+  const ClockSample before = setup_.clocks();
+  if (!letters_of_block()) return false;
+  const ClockSample after = setup_.clocks();
+  fastest_mhz_ = std::max(fastest_mhz_, before.lowest_mhz.value_or(0));
+  if (std::string why = disturbance(before, after, fastest_mhz_); !why.empty())
+    set_aside(std::move(why), letters_before);
+  return true;
+}
+
+void Session::set_aside(std::string why, size_t letters_before) {
+  ProcessSeries& s = result_.series;
+  const auto tail = [&](const ArmSeries& arm) {
+    auto steps = step_ns(arm.worker_ns, calls_per_step_);
+    return std::vector<double>(steps.begin() + static_cast<std::ptrdiff_t>(letters_before),
+                               steps.end());
+  };
+  s.set_aside.push_back({std::move(why), tail(s.baseline_cold), tail(s.candidate_cold)});
+  for (ArmSeries* arm : {&s.baseline_cold, &s.candidate_cold, &s.baseline_warm, &s.candidate_warm})
+    for (auto* series : {&arm->worker_ns, &arm->parent_ns, &arm->processor_ns})
+      for (auto& slot : *series) slot.resize(letters_before);
+}
+
+bool Session::letters_of_block() {
   const Place first = setup_.candidate_first ? candidate : baseline;
   const Place order[4] = {first, stats::other(first), stats::other(first), first};
   for (const bool cold : {true, false})
@@ -171,9 +198,12 @@ bool Session::letter(Place place, bool cold, bool recorded) {
 bool Session::cold_letter(Place place, ArmSeries* series) {
   const size_t cases = setup_.cases->size();
   for (size_t operation = 0; operation < setup_.target->operations.size(); ++operation) {
-    std::vector<size_t> phase;
-    for (size_t c = 0; c < cases; ++c) phase.push_back(slot_of(c, operation));
+    std::vector<size_t> phase, beside;
+    for (size_t c = 0; c < cases; ++c)
+      ((*setup_.cases)[c].shape.calls_per_step > 0 ? phase : beside)
+          .push_back(slot_of(c, operation));
     if (operation > 0) std::reverse(phase.begin(), phase.end());
+    phase.insert(phase.end(), beside.begin(), beside.end());
     for (const size_t slot : phase) arm(place).renew(slots_[slot], random_);
     for (const size_t slot : phase)
       if (!call(place, slot, slot == phase.front(), series)) return false;
@@ -234,11 +264,15 @@ bool Session::enough(double elapsed_seconds) {
     s.stopped = "planned";
     return true;
   }
+  if (static_cast<int64_t>(s.set_aside.size()) >= planned_blocks_) {
+    s.stopped = "unsteady";
+    return true;
+  }
   if (elapsed_seconds > kOverrun * setup_.limits.cap_seconds) {
     s.stopped = "cap";
     return true;
   }
-  if (blocks % kStopInterval != 0) return false;
+  if (blocks == 0 || blocks % kStopInterval != 0) return false;
   const auto a = step_ns(s.baseline_cold.worker_ns, calls_per_step_);
   const auto b = step_ns(s.candidate_cold.worker_ns, calls_per_step_);
   std::vector<double> ratios;

@@ -1,13 +1,16 @@
 // One bench process: a fresh worker that holds both arms and runs them in ABBA blocks.
 //
 // A letter runs every shape, forward then backward, once. Cold letters come in two phases as in a
-// training step: caches flushed, all forwards; caches flushed, all backwards in reverse. Inputs are
-// rewritten and outputs poisoned before each call, outside the clock; after it random rows are
-// compared with the oracle, and now and then the whole.
+// training step: caches flushed, all forwards; caches flushed, all backwards in reverse. Cases
+// beside the step (no calls in it) come last in each phase, where they disturb none of the step's.
+// Inputs are rewritten and outputs poisoned before each call, outside the clock; after it random
+// rows are compared with the oracle, and now and then the whole. A block during which the machine
+// was disturbed is set aside and repeated, at most as often as blocks were planned.
 #pragma once
 
 #include <lab/bench/arm.hpp>
 #include <lab/bench/series.hpp>
+#include <lab/bench/steadiness.hpp>
 #include <lab/bench/timed_check.hpp>
 #include <lab/stats/block_stop.hpp>
 #include <lab/worker/worker.hpp>
@@ -27,6 +30,7 @@ struct SessionSetup {
   bool candidate_first = false;
   stats::BlockLimits limits;
   WorkerLimits worker;
+  ClockSampler clocks = sample_clocks;
   uint64_t seed = 0;
   double whole_checks = 2;     // expected number in this process, beside the last call of all
 };

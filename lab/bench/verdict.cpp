@@ -115,6 +115,22 @@ void leave_undecided(SeriesVerdict& verdict, std::string reason, int64_t samples
   verdict.samples_needed = samples_needed;
 }
 
+// An improvement of the sum is bought by no shape.
+void refuse_regressed_shape(SeriesVerdict& verdict, const stats::BenchRule& rule) {
+  for (const ShapeReading& shape : verdict.shapes) {
+    if (shape.status != Status::regressed) continue;
+    verdict.status = Status::regressed;
+    verdict.reason = kOtherCaseRegressed;
+    verdict.proof = fmt::format(
+        "the step's seam time improves, but at {} ({}) all operations together take {:+.1f} % (95 % "
+        "interval {:+.1f} to {:+.1f} %) of the baseline's time, and no case may lose more than {:.1f} %",
+        shape.shape, shape.decides ? "a shape of the step" : "a case beside the step",
+        100 * (shape.ratio - 1), 100 * std::expm1(shape.t95.low), 100 * std::expm1(shape.t95.high),
+        100 * std::expm1(rule.delta));
+    return;
+  }
+}
+
 // The shift may be noise; a verdict stands only if it would be the same with the shift taken out.
 void doubt_controls(SeriesVerdict& verdict, const BenchSamples& samples,
                     const stats::BenchRule& rule) {
@@ -136,6 +152,37 @@ std::vector<double> process_log_ratios(const BenchSamples& samples, bool cold) {
           cold ? log_ratio(samples, p.baseline_cold.worker_ns, p.candidate_cold.worker_ns)
                : log_ratio(samples, p.baseline_warm.worker_ns, p.candidate_warm.worker_ns));
   return ratios;
+}
+
+std::vector<ShapeReading> read_shapes(const BenchSamples& samples, const stats::BenchRule& rule) {
+  std::vector<ShapeReading> readings;
+  if (samples.shapes.empty()) return readings;
+  const size_t operations = samples.calls_per_step.size() / samples.shapes.size();
+  for (size_t s = 0; s < samples.shapes.size(); ++s) {
+    std::vector<int64_t> weights(samples.calls_per_step.size());
+    std::fill_n(weights.begin() + static_cast<std::ptrdiff_t>(s * operations), operations, 1);
+    std::vector<double> ratios;
+    for (const ProcessSeries& p : samples.processes) {
+      if (p.control) continue;
+      const auto a = step_ns(p.baseline_cold.worker_ns, weights);
+      const auto b = step_ns(p.candidate_cold.worker_ns, weights);
+      ratios.push_back(a.empty() || b.empty() ? kNaN : stats::process_log_ratio(a, b));
+    }
+    const stats::BenchVerdict verdict = stats::decide_bench(ratios, rule);
+    readings.push_back({samples.shapes[s], samples.calls_per_step[s * operations] > 0,
+                        verdict.status, std::exp(verdict.mean_log_ratio), verdict.t_95,
+                        verdict.walsh_95});
+  }
+  return readings;
+}
+
+double disturbed_share(const BenchSamples& samples) {
+  double kept = 0, set_aside = 0;
+  for (const ProcessSeries& p : samples.processes) {
+    kept += static_cast<double>(blocks_of(p));
+    set_aside += static_cast<double>(p.set_aside.size());
+  }
+  return set_aside > 0 ? set_aside / (kept + set_aside) : 0;
 }
 
 ControlResult check_baseline(const BenchSamples& samples, double delta) {
@@ -199,8 +246,10 @@ ClockAgreement check_clocks(const BenchSamples& samples, double delta) {
 }
 
 SeriesVerdict judge_series(const BenchSamples& samples, const stats::BenchRule& rule,
-                           const stats::BenchClocks& clocks) {
+                           const stats::BenchClocks& given) {
   SeriesVerdict verdict;
+  stats::BenchClocks clocks = given;
+  if (disturbed_share(samples) > kMostDisturbed) clocks.stable = false;
   verdict.clocks = check_clocks(samples, rule.delta);
   verdict.controls = check_baseline(samples, rule.delta);
   verdict.cold = stats::decide_bench(process_log_ratios(samples, true), rule, clocks);
@@ -209,6 +258,7 @@ SeriesVerdict judge_series(const BenchSamples& samples, const stats::BenchRule& 
   verdict.candidate_warm_ns = median_step(samples, &ProcessSeries::candidate_warm);
   verdict.baseline_cold_ns = median_step(samples, &ProcessSeries::baseline_cold);
   verdict.baseline_warm_ns = median_step(samples, &ProcessSeries::baseline_warm);
+  verdict.shapes = read_shapes(samples, rule);
   verdict.status = verdict.cold.status;
   verdict.reason = verdict.cold.reason;
   verdict.samples_needed = verdict.cold.n_to_decide;
@@ -221,6 +271,7 @@ SeriesVerdict judge_series(const BenchSamples& samples, const stats::BenchRule& 
     leave_undecided(verdict, "clock-disagrees", 0);
   else if (verdict.controls.result == "noisy" && verdict.status != Status::inconclusive)
     doubt_controls(verdict, samples, rule);
+  if (verdict.status == Status::improved) refuse_regressed_shape(verdict, rule);
   return verdict;
 }
 

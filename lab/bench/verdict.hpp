@@ -53,15 +53,43 @@ struct ClockAgreement {
   }
 };
 
+// One shape by itself, all operations together, cold. Whatever the step's sum says, no shape may
+// regress.
+struct ShapeReading {
+  std::string shape;           // "C=64 N=256"
+  bool decides = true;         // part of the step's seam time
+  Status status = Status::inconclusive;
+  double ratio = 0;            // candidate / baseline
+  stats::Interval t95, walsh95;
+
+  template <class Self, class V>
+  static void describe(Self& self, V& v) {
+    v("shape", self.shape, "length of each named axis");
+    v("decides", self.decides, "part of the step's seam time; else timed beside it");
+    v("status", self.status, "improved, regressed, equivalent or inconclusive");
+    v("ratio", self.ratio, "candidate over baseline, all operations, cold");
+    v("t95", self.t95, "paired t interval over processes, log ratio");
+    v("walsh95", self.walsh95, "exact signed-rank interval over processes, log ratio");
+  }
+};
+std::vector<ShapeReading> read_shapes(const BenchSamples& samples, const stats::BenchRule& rule);
+
+// Blocks set aside as disturbed, of all that were measured.
+double disturbed_share(const BenchSamples& samples);
+inline constexpr double kMostDisturbed = 1.0 / 3;  // more: the clock is called unstable
+
+inline constexpr std::string_view kOtherCaseRegressed = "other-case-regressed";
+
 struct SeriesVerdict {
   Status status = Status::inconclusive;
-  std::string reason;             // of inconclusive or rejected
-  std::string proof;              // of rejected
+  std::string reason;             // of inconclusive or rejected, and of regressed by one shape
+  std::string proof;              // of rejected, and of regressed by one shape
   int64_t samples_needed = 0;     // processes in all; 0: decided, or more of them would not help
   stats::BenchVerdict cold;       // decides
   stats::BenchVerdict warm;       // shown
   ControlResult controls;
   ClockAgreement clocks;
+  std::vector<ShapeReading> shapes;
   double candidate_cold_ns = 0, candidate_warm_ns = 0;  // per step, median over processes
   double baseline_cold_ns = 0, baseline_warm_ns = 0;
 };
@@ -72,7 +100,8 @@ ControlResult check_baseline(const BenchSamples& samples, double delta);
 ClockAgreement check_clocks(const BenchSamples& samples, double delta);
 
 // STATISTICS rule 1 on the cold series, then what can overturn it: a disturbed baseline rejects;
-// clocks that disagree, and a baseline whose shift could itself be the effect, leave it undecided.
+// clocks that disagree, and a baseline whose shift could itself be the effect, leave it undecided;
+// an improvement of the step with a shape that regresses is regressed.
 SeriesVerdict judge_series(const BenchSamples& samples, const stats::BenchRule& rule,
                            const stats::BenchClocks& clocks = {});
 

@@ -184,6 +184,71 @@ TEST(SeriesVerdict, AnUnstableClockIsNamed) {
   EXPECT_EQ(verdict.reason, "unstable-clock");
 }
 
+// Two shapes: the step's own, and one beside it that the step's seam time does not hold.
+BenchSamples with_other_shape(double step_ratio, double other_ratio, int64_t calls_of_other = 0,
+                              double noise = 0.02) {
+  BenchSamples samples = simulate({.candidate_ratio = step_ratio});
+  const BenchSamples other =
+      simulate({.baseline_ns = 100'000, .candidate_ratio = other_ratio, .noise = noise, .seed = 9});
+  samples.slots = {"forward C=64", "forward C=7"};
+  samples.shapes = {"C=64", "C=7"};
+  samples.calls_per_step = {3, calls_of_other};
+  for (size_t i = 0; i < samples.processes.size(); ++i)
+    for (auto arm : {&ProcessSeries::baseline_cold, &ProcessSeries::candidate_cold,
+                     &ProcessSeries::baseline_warm, &ProcessSeries::candidate_warm}) {
+      ArmSeries& to = samples.processes[i].*arm;
+      const ArmSeries& from = other.processes[i].*arm;
+      to.worker_ns.push_back(from.worker_ns[0]);
+      to.parent_ns.push_back(from.parent_ns[0]);
+      to.processor_ns.push_back(from.processor_ns[0]);
+    }
+  return samples;
+}
+
+TEST(SeriesVerdict, AGainOfTheStepWithACaseThatRegressesIsRegressedAndNamesIt) {
+  for (const int64_t calls : {0, 1}) {
+    const auto verdict = judge_series(with_other_shape(0.7, 1.2, calls), stats::kBenchQuick);
+    EXPECT_EQ(verdict.status, Status::regressed) << calls;
+    EXPECT_EQ(verdict.reason, kOtherCaseRegressed);
+    EXPECT_NE(verdict.proof.find("C=7"), std::string::npos) << verdict.proof;
+    EXPECT_NE(verdict.proof.find(calls == 0 ? "beside the step" : "a shape of the step"),
+              std::string::npos)
+        << verdict.proof;
+  }
+}
+
+TEST(SeriesVerdict, ACaseBesideTheStepDoesNotEnterItsNumber) {
+  const auto verdict = judge_series(with_other_shape(0.7, 1.0), stats::kBenchQuick);
+  EXPECT_EQ(verdict.status, Status::improved) << verdict.reason << verdict.proof;
+  EXPECT_NEAR(std::exp(verdict.cold.mean_log_ratio), 0.7, 0.01);
+  ASSERT_EQ(verdict.shapes.size(), 2u);
+  EXPECT_TRUE(verdict.shapes[0].decides);
+  EXPECT_FALSE(verdict.shapes[1].decides);
+  EXPECT_NEAR(verdict.shapes[1].ratio, 1.0, 0.02);
+}
+
+TEST(SeriesVerdict, ACaseThatOnlyScattersOrLosesLessThanDeltaDoesNotOverturnAGain) {
+  EXPECT_EQ(judge_series(with_other_shape(0.7, 1.01), stats::kBenchQuick).status, Status::improved);
+  EXPECT_EQ(judge_series(with_other_shape(0.7, 1.02, 0, 0.5), stats::kBenchQuick).status,
+            Status::improved);
+}
+
+TEST(SeriesVerdict, ARegressedCaseMakesNoGainOutOfAnEqualStep) {
+  EXPECT_EQ(judge_series(with_other_shape(1.0, 0.5), stats::kBenchQuick).status,
+            Status::equivalent);
+}
+
+TEST(SeriesVerdict, TooManyBlocksSetAsideAreAnUnstableClockAndFewAreNot) {
+  BenchSamples samples = simulate({.candidate_ratio = 0.5});
+  for (ProcessSeries& p : samples.processes) p.set_aside.resize(10);  // beside 30 that count
+  EXPECT_EQ(judge_series(samples, stats::kBenchQuick).status, Status::improved);
+  for (ProcessSeries& p : samples.processes) p.set_aside.resize(20);
+  EXPECT_DOUBLE_EQ(disturbed_share(samples), 0.4);
+  const auto verdict = judge_series(samples, stats::kBenchQuick);
+  EXPECT_EQ(verdict.status, Status::inconclusive);
+  EXPECT_EQ(verdict.reason, "unstable-clock");
+}
+
 TEST(Series, AStepWeighsEachSlotByItsCalls) {
   const auto steps = step_ns({{10, 20}, {1, 2}}, {3, 5});
   ASSERT_EQ(steps.size(), 2u);

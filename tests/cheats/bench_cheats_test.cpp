@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
+
 namespace kl {
 namespace {
 
@@ -129,6 +131,69 @@ TEST_F(BenchCheats, TheHonestTwinReadsEveryCheckAndPasses) {
   ASSERT_TRUE(record.cases[0].candidate_percent_of_ceiling.has_value());
   EXPECT_DOUBLE_EQ(*record.cases[0].candidate_percent_of_ceiling,
                    100 * record.cases[0].candidate_gb_per_s / 20);
+}
+
+TEST_F(BenchCheats, WithoutATheoreticalPeakTheMeasuredCeilingStandsIn) {
+  BenchRequest request = request_of("honest", "slow");
+  request.ceilings = {{1 << 18, 0.5, true, 1e-3, ""}};
+  const auto record = decided(request);
+  EXPECT_EQ(record.status, Status::suspect) << explain(record);
+  EXPECT_EQ(record.peak_source, "measured");
+  EXPECT_NE(record.proof.find("1.5 times the best rate"), std::string::npos) << record.proof;
+}
+
+TEST_F(BenchCheats, FastAtTheStepsShapeAndSlowElsewhereIsRegressed) {
+  BenchRequest request = request_of("slow_elsewhere", "slow");
+  target_.full = {{{{"N", 64}, {"C", 200}}, "f32"}};
+  const auto record = decided(request);
+  EXPECT_EQ(record.status, Status::regressed) << explain(record);
+  EXPECT_EQ(record.reason, "other-case-regressed");
+  EXPECT_NE(record.proof.find("C=200 N=64"), std::string::npos) << record.proof;
+  EXPECT_LT(record.ratio, 0.7);
+  ASSERT_EQ(record.cases.size(), 4u);
+  EXPECT_EQ(record.cases[2].calls_per_step, 0);
+  // Its twin is fast there too.
+  const auto twin = decided(request_of("honest", "slow"));
+  EXPECT_EQ(twin.status, Status::improved) << explain(twin);
+  ASSERT_EQ(twin.shapes.size(), 2u);
+  EXPECT_EQ(twin.shapes[1].status, Status::improved);
+}
+
+// Clocks on which the hypervisor takes half of every nth block.
+ClockSampler stolen_every(int nth) {
+  auto reads = std::make_shared<int>(0);
+  auto stolen = std::make_shared<double>(0);
+  return [=] {
+    const int read = (*reads)++;  // even: before a block
+    ClockSample sample = sample_clocks();
+    sample.throttle_events.reset();
+    sample.lowest_mhz.reset();
+    if (read % 2 == 1 && read / 2 % nth == 0) *stolen += 1;
+    sample.stolen_seconds = *stolen;
+    return sample;
+  };
+}
+
+TEST_F(BenchCheats, ABlockDuringWhichTheMachineWasTakenAwayIsRepeated) {
+  BenchRequest request = request_of("honest", "slow");
+  request.clocks = stolen_every(5);
+  const auto record = decided(request);
+  EXPECT_EQ(record.status, Status::improved) << explain(record);
+  EXPECT_GT(record.blocks_set_aside, 8);  // at least one in each process
+  EXPECT_LT(record.blocks_set_aside, record.blocks / 3);
+  const auto raw = ObjectStore(folder_->path() / "samples").get(record.samples_file);
+  const auto samples = from_json<BenchSamples>(*parse_json(*raw, "samples"));
+  ASSERT_TRUE(samples.ok());
+  EXPECT_FALSE(samples->processes[0].set_aside.at(0).candidate_step_ns.empty());
+}
+
+TEST_F(BenchCheats, AMachineThatIsNeverSteadyLeavesItUndecided) {
+  BenchRequest request = request_of("honest", "slow");
+  request.clocks = stolen_every(1);
+  const auto record = bench(request);
+  EXPECT_EQ(record.status, Status::inconclusive) << explain(record);
+  EXPECT_EQ(record.reason, "unstable-clock");
+  EXPECT_EQ(record.blocks, 0);
 }
 
 TEST_F(BenchCheats, AClockOfItsOwnIsAForbiddenSymbol) {

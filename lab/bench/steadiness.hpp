@@ -1,0 +1,29 @@
+// Was the machine steady while a block ran? Read before and after each block, on the processors
+// this process may use. What cannot be read is absent and disturbs nothing.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+namespace kl {
+
+struct ClockSample {
+  int64_t at_ns = 0;
+  int processors = 0;                         // this process may use
+  std::optional<double> stolen_seconds;       // taken by the hypervisor, all those processors
+  std::optional<int64_t> throttle_events;     // all those processors
+  std::optional<double> lowest_mhz;           // of those processors, now
+};
+
+using ClockSampler = std::function<ClockSample()>;
+
+// Linux: steal time of /proc/stat (in ticks of 10 ms), thermal throttle counts, current frequency.
+ClockSample sample_clocks();
+
+// Why what ran between the samples does not count; empty when nothing says so. `fastest_mhz`: the
+// highest `lowest_mhz` seen so far, or 0.
+std::string disturbance(const ClockSample& before, const ClockSample& after, double fastest_mhz);
+
+}  // namespace kl

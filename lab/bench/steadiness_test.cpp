@@ -1,0 +1,38 @@
+#include <lab/bench/steadiness.hpp>
+
+#include <gtest/gtest.h>
+
+namespace kl {
+namespace {
+
+ClockSample at(double seconds, std::optional<double> stolen = {},
+               std::optional<int64_t> throttled = {}, std::optional<double> mhz = {}) {
+  return {static_cast<int64_t>(seconds * 1e9), 2, stolen, throttled, mhz};
+}
+
+TEST(Disturbance, WhatCannotBeReadDisturbsNothing) {
+  EXPECT_EQ(disturbance(at(0), at(1), 0), "");
+  EXPECT_EQ(disturbance(at(0, 5.0), at(1), 0), "");
+}
+
+TEST(Disturbance, StolenTimeIsHeldAgainstTheProcessorsTimeOfTheBlock) {
+  EXPECT_NE(disturbance(at(0, 5.0), at(0.1, 5.04), 0), "");   // 40 ms of 200
+  EXPECT_EQ(disturbance(at(0, 5.0), at(1.0, 5.04), 0), "");   // 40 ms of 2000: every machine's
+  EXPECT_EQ(disturbance(at(0, 5.0), at(0.01, 5.02), 0), "");  // two ticks are no measurement
+}
+
+TEST(Disturbance, AThrottleEventOrALowFrequencyIsNamed) {
+  EXPECT_EQ(disturbance(at(0, {}, 3), at(1, {}, 3), 0), "");
+  EXPECT_NE(disturbance(at(0, {}, 3), at(1, {}, 5), 0).find("2 thermal"), std::string::npos);
+  EXPECT_EQ(disturbance(at(0), at(1, {}, {}, 2900), 3000), "");
+  EXPECT_NE(disturbance(at(0), at(1, {}, {}, 1800), 3000).find("1800 MHz"), std::string::npos);
+}
+
+TEST(Disturbance, TheMachinesReadingsAreOfTheProcessorsThisProcessMayUse) {
+  const ClockSample sample = sample_clocks();
+  EXPECT_GE(sample.processors, 1);
+  EXPECT_GT(sample.at_ns, 0);
+}
+
+}  // namespace
+}  // namespace kl
