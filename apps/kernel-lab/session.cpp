@@ -93,6 +93,12 @@ Result<std::string> choose_preset(const Context& context, const std::string& fla
   return found.name;
 }
 
+Result<std::string> preset_for(const Context& context, const Target& target, const std::string& flag,
+                               const std::string& workspace_preset) {
+  if (target.seam.empty() && flag.empty()) return workspace_preset;
+  return choose_preset(context, flag, workspace_preset);
+}
+
 Result<std::vector<SeamShape>> seam_shapes(const Target& target, const std::string& preset) {
   std::vector<SeamShape> shapes;
   if (target.seam.empty()) return shapes;
@@ -118,9 +124,11 @@ Result<Session> open_session(Context& context, const std::string& workspace, con
     KL_TRY(context.engine, find_engine(engine));
   }
   KL_CHECK(require_usable(context));
-  KL_TRY(session.preset, choose_preset(context, preset, session.workspace.record.context.preset));
+  KL_TRY(session.preset,
+         preset_for(context, session.target, preset, session.workspace.record.context.preset));
   KL_TRY(session.shapes, seam_shapes(session.target, session.preset));
-  KL_TRY(session.calibration, calibration_on_file(context, session.catalogue, session.preset));
+  KL_TRY(session.calibration,
+         calibration_on_file(context, session.catalogue, session.target.seam.empty() ? "" : session.preset));
   return session;
 }
 
@@ -223,7 +231,7 @@ Result<Assessment> assess_target(const Context& context, const std::string& key,
     folder = opened.folder.string();
     workspace_preset = opened.record.context.preset;
   }
-  KL_TRY(const std::string chosen, choose_preset(context, preset, workspace_preset));
+  KL_TRY(const std::string chosen, preset_for(context, target, preset, workspace_preset));
   return assess_now(context, catalogue, target, chosen, kernel, folder);
 }
 

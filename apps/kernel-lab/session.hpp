@@ -33,6 +33,10 @@ Result<std::optional<Calibration>> calibration_on_file(const Context& context, c
 // unknown preset is a usage error with near matches.
 Result<std::string> choose_preset(const Context& context, const std::string& flag, const std::string& workspace_preset);
 
+// The same for a target: one without a seam asks no trainer, and has the empty preset when none is given.
+Result<std::string> preset_for(const Context& context, const Target& target, const std::string& flag,
+                               const std::string& workspace_preset);
+
 // Hashes of what would be measured now: harness, flags, other seams, trainer, machine class.
 Result<Identity> identity_now(const Context& context, const Catalogue& catalogue, const Target& target,
                               const std::string& preset);

@@ -87,6 +87,15 @@ bool is_finished_ab(const LedgerEvent& e) {
 bool is_proof_against(Status status) {
   return status == Status::mismatch || status == Status::rejected;
 }
+// A bench that keeps a kernel from promotion whatever an A/B says; empty: it does not.
+std::string why_bench_refuses(const LedgerEvent& event, Status status) {
+  const Json* reason = detail(event, "reason");
+  if (status == Status::regressed && reason != nullptr && *reason == "other-case-regressed")
+    return "bench says regressed for this kernel: another case than the step's sum lost time";
+  if (is_proof_against(status) || status == Status::suspect)
+    return fmt::format("bench says {} for this kernel", event.status);
+  return {};
+}
 bool is_failure(Status status) {
   return status == Status::build_failed || status == Status::load_failed ||
          status == Status::execution_failed || status == Status::timed_out;
@@ -218,9 +227,7 @@ class Gathering {
         proof_ = fmt::format("verify says {} for this kernel", event.status);
       failure_ = is_failure(status) ? fmt::format("verify ended {}", event.status) : "";
     } else if (event.event_type == "bench") {
-      bench_rejection_ = is_proof_against(status)
-                             ? fmt::format("bench says {} for this kernel", event.status)
-                             : "";
+      bench_rejection_ = why_bench_refuses(event, status);
       const bool conclusive =
           status == Status::improved || status == Status::regressed || status == Status::equivalent;
       if (conclusive && event.metric_name == "time_ratio" && event.metric_value &&
@@ -285,6 +292,12 @@ std::string quoted(const std::string& word) {
   return result + "'";
 }
 
+bool has_ok(const std::vector<EvidenceLine>& lines, std::string_view event_type) {
+  return std::any_of(lines.begin(), lines.end(), [&](const EvidenceLine& line) {
+    return line.counts && line.event_type == event_type && line.status == "ok";
+  });
+}
+
 NextStep next_step(const Assessment& a, const AssessRequest& request, PromotionAnswer answer) {
   using A = PromotionAnswer;
   const std::string folder = a.workspace.empty() ? "workspaces/" + a.target : a.workspace;
@@ -301,7 +314,10 @@ NextStep next_step(const Assessment& a, const AssessRequest& request, PromotionA
     case A::already_champion:
       if (a.workspace.empty())
         return {init, "nothing to promote: start a candidate from the champion"};
-      return {verb("verify", preset), "nothing to promote: after changing the kernel, verify it"};
+      if (!has_ok(a.heuristic, "verify"))
+        return {verb("verify", preset), "it is the champion: is that right on this machine?"};
+      return {verb("verify", preset + "   # after changing its kernel"),
+              "nothing to promote: the kernel is still the champion's"};
     case A::rejected:
       return {verb("verify", preset), "mend the kernel, then verify it again"};
     case A::deprioritized:

@@ -49,6 +49,10 @@ class Story {
     last().details = {{"seam_share", {{"rmsnorm", share}}}, {"delta_eff", delta_eff}};
     return *this;
   }
+  Story& other_case() {
+    last().details["record"] = {{"reason", "other-case-regressed"}};
+    return *this;
+  }
   Story& promotion() { return add("promotion", "promoted"); }
   LedgerEvent& last() { return events.back(); }
 
@@ -150,6 +154,10 @@ std::vector<Row> table() {
        "ready-for-integration"},
       {"a bench that rejected", Story().verify().bench("rejected", 0.5), "verified-only",
        "rejected"},
+      {"a bench with a case that lost time", Story().verify().bench("regressed", 0.7).other_case(),
+       "verified-only", "rejected"},
+      {"a bench faster than the machine can be", Story().verify().bench("suspect", 0.1),
+       "verified-only", "rejected"},
       {"evidence of another kernel only", Story(kOther).verify().ab("validated"), "stale",
        "needs-verify"},
       {"validated at the first try", Story().calibration(0.2).verify().ab("validated"),
@@ -330,6 +338,18 @@ TEST(Assess, GainBoundIsShareTimesGainOfTheBench) {
   ASSERT_TRUE(a.gain_bound.has_value());
   EXPECT_NEAR(*a.gain_bound, 0.02, 1e-15);
   EXPECT_EQ(a.gain_threshold, 0.005);
+}
+
+TEST(Assess, AnUnchangedChampionIsVerifiedOnceAndThenWaitsForAChange) {
+  auto ask = request();
+  ask.candidate_hash = kChampion;
+  ask.workspace = "w";
+  const auto fresh = assess(Story(kChampion).events, ask);
+  EXPECT_EQ(fresh.answer, "already-champion");
+  EXPECT_EQ(fresh.next.command, "kernel-lab verify --workspace w --preset smoke");
+  const auto known = assess(Story(kChampion).verify().bench("equivalent", 1.0).events, ask);
+  EXPECT_EQ(known.answer, "already-champion");
+  EXPECT_THAT(known.next.command, HasSubstr("# after changing"));
 }
 
 TEST(Assess, CommandsCarryTheGlobalFlagsAndQuoteFolders) {

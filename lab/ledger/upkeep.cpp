@@ -137,8 +137,6 @@ Result<LedgerMerge> merge_ledgers(const std::vector<fs::path>& inputs, const fs:
 
 Result<LedgerStats> ledger_stats(const fs::path& path) {
   LedgerStats stats;
-  std::error_code ignored;
-  if (!fs::exists(path, ignored)) return stats;
   KL_TRY(const LockedFile file, LockedFile::open(path, LedgerLock::shared));
   stats.size_bytes = file.size_bytes();
   KL_CHECK(for_each_line(file, [&](int64_t number, std::string_view, const ParsedLine& parsed) {
