@@ -11,9 +11,16 @@ namespace kl {
 inline constexpr kl_result ok() { return {KL_OK, nullptr}; }
 inline constexpr kl_result unsupported(const char* why) { return {KL_UNSUPPORTED, why}; }
 inline constexpr kl_result bad_argument(const char* why) { return {KL_BAD_ARGUMENT, why}; }
+inline constexpr kl_result launch_failed(const char* why) { return {KL_LAUNCH_FAILED, why}; }
 
 inline bool is_f32(const DLTensor& t) {
   return t.dtype.code == kDLFloat && t.dtype.bits == 32 && t.dtype.lanes == 1;
+}
+inline bool is_bf16(const DLTensor& t) {
+  return t.dtype.code == kDLBfloat && t.dtype.bits == 16 && t.dtype.lanes == 1;
+}
+inline bool is_f64(const DLTensor& t) {
+  return t.dtype.code == kDLFloat && t.dtype.bits == 64 && t.dtype.lanes == 1;
 }
 inline bool is_i32(const DLTensor& t) {
   return t.dtype.code == kDLInt && t.dtype.bits == 32 && t.dtype.lanes == 1;

@@ -1,0 +1,471 @@
+// loss_prelude for Hopper GPUs, f32 and bf16. Forward reads the logits once and leaves two floats
+// a row in `saved`; backward reads them once more and writes the gradient: 3 passes over [N,V].
+//
+// What bounds it is memory, but only just: tanh and exp need the special function units, which
+// do 16 results a cycle and multiprocessor. For bf16 logits eight tanh share one reciprocal.
+// |s*tanh(z/s)| <= s, so for s <= 40 exp needs no shift and no row maximum to stay in range.
+#include <kernel_lab/packs.cuh>
+
+#include <algorithm>
+#include <type_traits>
+
+namespace {
+
+using kl::bf16;
+using kl::kPackSize;
+using kl::kWarp;
+using kl::Pack;
+using kl::RawPack;
+
+constexpr int kMaxThreads = 256;
+constexpr int kMaxWarps = kMaxThreads / kWarp;
+// Threads that stay on a multiprocessor and walk over rows.
+#ifndef KL_FWD
+#define KL_FWD 1280
+#endif
+#ifndef KL_BWD
+#define KL_BWD 1024
+#endif
+constexpr int kForwardThreads = KL_FWD;
+constexpr int kBackwardThreads = KL_BWD;
+constexpr int kMaxBlocksPerMultiprocessor = 32;
+constexpr int kMaxBlocks = 8192;  // each leaves its partial sums in forward
+// Packs a thread has asked for before it uses the first.
+#ifndef KL_FWD_FLIGHT
+#define KL_FWD_FLIGHT 4
+#endif
+#ifndef KL_BWD_FLIGHT
+#define KL_BWD_FLIGHT 2
+#endif
+#ifndef KL_POLY
+#define KL_POLY 2
+#endif
+constexpr int kPolynomials = KL_POLY;  // of the eight exponentials of a pack
+constexpr int kForwardInFlight = KL_FWD_FLIGHT;
+constexpr int kBackwardInFlight = KL_BWD_FLIGHT;
+constexpr double kNoShiftSoftcap = 40;
+constexpr double kLog2E = 1.4426950408889634;
+constexpr int32_t kIgnored = -1;
+
+struct Plan {
+  int32_t operation;
+  bool is_bf16, whole;  // whole: rows are whole packs
+  int32_t threads, blocks;
+  int64_t rows, vocabulary;
+};
+
+// What forward leaves for backward, per row: exp(s*t - s*shift) * inverse_sum is the probability.
+struct SavedRow {
+  float shift;  // largest t of the row, or 0
+  float inverse_sum;
+};
+
+struct Sums {
+  double nll, bytes;
+};
+
+bool has_shape(const DLTensor& t, int32_t ndim, int64_t first) {
+  return kl::is_contiguous(t) && t.ndim == ndim && t.shape[0] == first;
+}
+
+kl_result accepts(const kl_problem* p) {
+  const bool forward = p->operation == KL_FORWARD;
+  if (!forward && p->operation != KL_BACKWARD)
+    return kl::unsupported("operation is not loss_prelude's");
+  if (p->input_count != 3 || p->output_count != (forward ? 3 : 1) || p->scalar_count != 1)
+    return kl::bad_argument("wrong number of inputs, outputs or scalars");
+  if (!(p->scalars[0] > 0)) return kl::bad_argument("softcap must be positive");
+  const DLTensor& logits = p->inputs[forward ? 0 : 1];
+  const DLTensor& targets = p->inputs[forward ? 1 : 2];
+  if (logits.ndim != 2 || logits.shape[1] < 1)
+    return kl::bad_argument("logits must be [N,V] with V >= 1");
+  const int64_t rows = logits.shape[0], vocabulary = logits.shape[1];
+  const bool half = kl::is_bf16(logits);
+  if (!(half || kl::is_f32(logits)) || !kl::is_contiguous(logits) || vocabulary > INT32_MAX / 2)
+    return kl::unsupported("logits: packed f32 or bf16 [N,V], V < 2^30");
+  if (!kl::is_i32(targets) || !has_shape(targets, 1, rows))
+    return kl::unsupported("targets: packed i32 [N]");
+  if (forward) {
+    if (!kl::is_i32(p->inputs[2]) || !has_shape(p->inputs[2], 1, vocabulary))
+      return kl::unsupported("token_bytes: packed i32 [V]");
+    if (!kl::is_f32(p->outputs[0]) || !has_shape(p->outputs[0], 1, rows))
+      return kl::unsupported("nll: packed f32 [N]");
+    if (!kl::is_f64(p->outputs[1]) || !kl::is_f64(p->outputs[2]))
+      return kl::unsupported("nll_sum, byte_sum: f64 [1]");
+    return kl::ok();
+  }
+  if (!kl::is_f32(p->inputs[0])) return kl::unsupported("g: f32 [1]");
+  const DLTensor& dlogits = p->outputs[0];
+  if (!(half ? kl::is_bf16(dlogits) : kl::is_f32(dlogits)) || !has_shape(dlogits, 2, rows) ||
+      dlogits.shape[1] != vocabulary)
+    return kl::unsupported("dlogits: packed [N,V] of the logits' dtype");
+  return kl::ok();
+}
+
+size_t scratch_bytes(const kl_problem* p) {
+  if (p->operation != KL_FORWARD) return 0;
+  return static_cast<size_t>(std::clamp<int64_t>(p->inputs[0].shape[0], 1, kMaxBlocks)) *
+         sizeof(Sums);
+}
+
+size_t saved_bytes(const kl_problem* p) {
+  const DLTensor& logits = p->inputs[p->operation == KL_FORWARD ? 0 : 1];
+  return static_cast<size_t>(logits.shape[0]) * sizeof(SavedRow);
+}
+
+kl_result prepare(const kl_problem* p, const kl_services*, kl_plan* plan) {
+  if (const kl_result verdict = accepts(p); verdict.code != KL_OK) return verdict;
+  const int multiprocessors = kl::multiprocessors();
+  if (multiprocessors == 0) return kl::unsupported("no CUDA device is current");
+  const DLTensor& logits = p->inputs[p->operation == KL_FORWARD ? 0 : 1];
+  const int64_t rows = logits.shape[0], vocabulary = logits.shape[1];
+  const bool half = kl::is_bf16(logits);
+  const int pack = half ? kPackSize<bf16> : kPackSize<float>;
+  const int64_t per_warp = pack * kWarp * kForwardInFlight;
+  const int64_t warps = (vocabulary + per_warp - 1) / per_warp;
+  const auto threads = static_cast<int32_t>(std::min<int64_t>(warps, kMaxWarps)) * kWarp;
+  const int stay = p->operation == KL_FORWARD ? kForwardThreads : kBackwardThreads;
+  const int64_t blocks =
+      std::min(multiprocessors * std::min(stay / threads, kMaxBlocksPerMultiprocessor), kMaxBlocks);
+  kl::store(plan, Plan{p->operation, half, vocabulary % pack == 0, threads,
+                       static_cast<int32_t>(std::min(blocks, rows)), rows, vocabulary});
+  return kl::ok();
+}
+
+// ---- tanh, exp and the slope of tanh, of one pack ----
+
+// A softcap's constants, rounded from double.
+struct Cap {
+  float softcap;
+  float decay;     // exp(-2|z|/s) = 2^(decay*|z|)
+  float exponent;  // exp(s*t) = 2^(exponent*t)
+  explicit Cap(double s)
+      : softcap(static_cast<float>(s)),
+        decay(static_cast<float>(-2 * kLog2E / s)),
+        exponent(static_cast<float>(s * kLog2E)) {}
+};
+
+__device__ float power_of_two(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
+// The same without the special function unit, for |x| < 126: 2^k by the exponent's bits, the rest
+// by a minimax polynomial (relative error 7.5e-8). A NaN does not survive it.
+__device__ float power_by_polynomial(float x) {
+  const float shifted = x + 12582912.0f;  // 1.5 * 2^23: its low bits are k, the nearest integer
+  const float f = x - (shifted - 12582912.0f);
+  float p = 1.32764725e-3f;
+  p = p * f + 9.67554096e-3f;
+  p = p * f + 5.55071309e-2f;
+  p = p * f + 2.40221202e-1f;
+  p = p * f + 6.93146944e-1f;
+  p = p * f + 1.00000012f;
+  return __int_as_float(__float_as_int(p) + (__float_as_int(shifted) << 23));
+}
+
+// Reciprocals of n numbers in [1, 2] for the price of one, and 3 products each.
+template <int n>
+__device__ void invert(float (&x)[n]) {
+  if constexpr (n == 1) {
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(x[0]) : "f"(x[0]));
+  } else {
+    float pairs[n / 2];
+#pragma unroll
+    for (int i = 0; i < n / 2; ++i) pairs[i] = x[2 * i] * x[2 * i + 1];
+    invert(pairs);
+#pragma unroll
+    for (int i = 0; i < n / 2; ++i) {
+      const float first = x[2 * i];
+      x[2 * i] = pairs[i] * x[2 * i + 1];
+      x[2 * i + 1] = pairs[i] * first;
+    }
+  }
+}
+
+template <class T>
+struct Capped {
+  Pack<T> exp;    // exp(s*t - s*shift), t = tanh(z/s)
+  Pack<T> slope;  // (1 - t^2) / kSlopeUnit
+};
+template <class T>
+constexpr float kSlopeUnit = std::is_same_v<T, bf16> ? 4.0f : 1.0f;
+
+// With e = exp(-2|u|) and q = 1/(1 + e):  |tanh u| = 2q - 1,  1 - tanh^2 u = 4*e*q^2.
+// q is right to a few 2^-24, absolutely: what s*t needs.
+template <bool shifted>
+__device__ Capped<bf16> capped(const Pack<bf16>& z, const Cap& cap, float shift) {
+  constexpr int n = kPackSize<bf16>;
+  float e[n], q[n];
+#pragma unroll
+  for (int i = 0; i < n; ++i) {
+    e[i] = power_of_two(fabsf(z.v[i]) * cap.decay);
+    q[i] = 1.0f + e[i];
+  }
+  invert(q);
+  Capped<bf16> out;
+#pragma unroll
+  for (int i = 0; i < n; ++i) {
+    float x = copysignf(fmaf(2 * cap.exponent, q[i], -cap.exponent), z.v[i]);
+    if constexpr (shifted) x -= cap.exponent * shift;
+    // NaN: all eight reciprocals are, so that the row's sum is.
+    out.exp.v[i] = !shifted && i < kPolynomials ? power_by_polynomial(x) : power_of_two(x);
+    out.slope.v[i] = e[i] * q[i] * q[i];
+  }
+  return out;
+}
+
+template <bool shifted>
+__device__ Capped<float> capped(const Pack<float>& z, const Cap& cap, float shift) {
+  Capped<float> out;
+#pragma unroll
+  for (int i = 0; i < kPackSize<float>; ++i) {
+    const float t = tanhf(z.v[i] / cap.softcap);
+    out.exp.v[i] = expf(cap.softcap * (shifted ? t - shift : t));
+    out.slope.v[i] = 1.0f - t * t;
+  }
+  return out;
+}
+
+template <class T>
+__device__ float sum_of(const Pack<T>& p) {
+  float sum = 0;
+#pragma unroll
+  for (int i = 0; i < kPackSize<T>; i += 4)
+    sum += (p.v[i] + p.v[i + 1]) + (p.v[i + 2] + p.v[i + 3]);
+  return sum;
+}
+
+template <class T, bool whole>
+__device__ Pack<T> load(const T* from, int count) {
+  return whole ? kl::unpack(kl::stream_in(from)) : kl::load_some(from, count);
+}
+template <class T, bool whole>
+__device__ void store(T* to, const Pack<T>& pack, int count) {
+  whole ? kl::stream_out(to, pack) : kl::store_some(to, pack, count);
+}
+
+// ---- forward ----
+
+// This thread's part of the row's sum of exponentials.
+template <class T, bool whole, bool shifted>
+__device__ float part_of_sum(const T* z, int vocabulary, const Cap& cap, float shift) {
+  const int step = blockDim.x * kPackSize<T>;
+  float sum = 0;
+  int v = threadIdx.x * kPackSize<T>;
+  if constexpr (whole)
+    for (; v + (kForwardInFlight - 1) * step < vocabulary; v += kForwardInFlight * step) {
+      RawPack<T> raw[kForwardInFlight];
+#pragma unroll
+      for (int k = 0; k < kForwardInFlight; ++k) raw[k] = kl::stream_in(z + v + k * step);
+#pragma unroll
+      for (int k = 0; k < kForwardInFlight; ++k)
+        sum += sum_of(capped<shifted>(kl::unpack(raw[k]), cap, shift).exp);
+    }
+  for (; v < vocabulary; v += step) {
+    const int count = vocabulary - v;
+    Pack<T> exp = capped<shifted>(load<T, whole>(z + v, count), cap, shift).exp;
+#pragma unroll
+    for (int i = 0; i < kPackSize<T>; ++i) exp.v[i] = whole || i < count ? exp.v[i] : 0.0f;
+    sum += sum_of(exp);
+  }
+  return sum;
+}
+
+template <class T>
+__device__ float largest_tanh(const T* z, int vocabulary, const Cap& cap) {
+  float largest = -INFINITY;
+  for (int v = threadIdx.x; v < vocabulary; v += blockDim.x)
+    largest = fmaxf(largest, static_cast<float>(z[v]));
+  return tanhf(kl::block_max(largest) / cap.softcap);
+}
+
+// A block walks over rows. After each, one warp finishes it, each in its turn, while the others
+// go on: the barrier of the next row keeps them within the two halves of `parts`.
+template <class T, bool whole, bool shifted>
+__global__ void __launch_bounds__(kMaxThreads, kForwardThreads / kMaxThreads)
+    forward_rows(const T* __restrict__ logits, const int32_t* __restrict__ targets,
+                 const int32_t* __restrict__ token_bytes, float* __restrict__ nll,
+                 SavedRow* __restrict__ saved, Sums* __restrict__ sums, int64_t rows,
+                 int vocabulary, double softcap, Cap cap) {
+  __shared__ float parts[2][kMaxWarps];
+  const int warps = blockDim.x / kWarp, warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
+  Sums mine = {0, 0};
+  int turn = 0, half = 0;
+  int next_target = targets[blockIdx.x];
+  for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
+    const T* z = logits + row * vocabulary;
+    const int target = next_target;
+    if (row + gridDim.x < rows) next_target = targets[row + gridDim.x];
+    if (target < 0 || target >= vocabulary) {  // a broken batch is not a number
+      if (threadIdx.x > 0) continue;
+      const float value = target == kIgnored ? 0.0f : NAN;
+      nll[row] = value;
+      saved[row] = {0, 0};
+      mine.nll += value;
+      continue;
+    }
+    const float shift = shifted ? largest_tanh(z, vocabulary, cap) : 0;
+    const float part =
+        kl::warp_sum(part_of_sum<T, whole, shifted>(z, vocabulary, cap, shift));
+    if (lane == 0) parts[half][warp] = part;
+    __syncthreads();
+    if (warp == turn && lane == 0) {
+      double sum = 0;
+      for (int i = 0; i < warps; ++i) sum += parts[half][i];
+      const double t = tanh(static_cast<double>(static_cast<float>(z[target])) / softcap);
+      const auto value = static_cast<float>(log(sum) - softcap * (t - shift));
+      nll[row] = value;
+      saved[row] = {shift, static_cast<float>(1 / sum)};
+      mine.nll += value;
+      mine.bytes += token_bytes[target];
+    }
+    turn = turn + 1 == warps ? 0 : turn + 1;
+    half = 1 - half;
+  }
+  mine = {kl::block_sum(mine.nll), kl::block_sum(mine.bytes)};
+  if (threadIdx.x == 0) sums[blockIdx.x] = mine;
+}
+
+__global__ void add_sums(const Sums* sums, int count, double* nll_sum, double* byte_sum) {
+  Sums mine = {0, 0};
+  for (int i = threadIdx.x; i < count; i += blockDim.x) {
+    mine.nll += sums[i].nll;
+    mine.bytes += sums[i].bytes;
+  }
+  mine = {kl::block_sum(mine.nll), kl::block_sum(mine.bytes)};
+  if (threadIdx.x == 0) *nll_sum = mine.nll, *byte_sum = mine.bytes;
+}
+
+// ---- backward ----
+
+// `target`: the place of the row's target in this pack, if it is in it.
+template <class T, bool shifted>
+__device__ Pack<T> gradient(const Pack<T>& z, const Cap& cap, SavedRow row, float gain,
+                            int target) {
+  Capped<T> c = capped<shifted>(z, cap, row.shift);
+#pragma unroll
+  for (int i = 0; i < kPackSize<T>; ++i) c.exp.v[i] *= row.inverse_sum;
+  if (target >= 0 && target < kPackSize<T>) {
+#pragma unroll
+    for (int i = 0; i < kPackSize<T>; ++i) c.exp.v[i] -= i == target ? 1.0f : 0.0f;
+  }
+#pragma unroll
+  for (int i = 0; i < kPackSize<T>; ++i) c.exp.v[i] *= c.slope.v[i] * gain;
+  return c.exp;
+}
+
+template <class T, bool whole, bool shifted>
+__device__ void gradient_row(const T* z, T* dz, int vocabulary, const Cap& cap, SavedRow row,
+                             float gain, int target) {
+  const int step = blockDim.x * kPackSize<T>;
+  int v = threadIdx.x * kPackSize<T>;
+  if constexpr (whole)
+    for (; v + (kBackwardInFlight - 1) * step < vocabulary; v += kBackwardInFlight * step) {
+      RawPack<T> raw[kBackwardInFlight];
+#pragma unroll
+      for (int k = 0; k < kBackwardInFlight; ++k) raw[k] = kl::stream_in(z + v + k * step);
+#pragma unroll
+      for (int k = 0; k < kBackwardInFlight; ++k) {
+        const int at = v + k * step;
+        kl::stream_out(dz + at, gradient<T, shifted>(kl::unpack(raw[k]), cap, row, gain,
+                                                     target - at));
+      }
+    }
+  for (; v < vocabulary; v += step) {
+    const int count = vocabulary - v;
+    const Pack<T> z_pack = load<T, whole>(z + v, count);
+    store<T, whole>(dz + v, gradient<T, shifted>(z_pack, cap, row, gain, target - v), count);
+  }
+}
+
+template <class T, bool whole, bool shifted>
+__global__ void __launch_bounds__(kMaxThreads, kBackwardThreads / kMaxThreads)
+    backward_rows(const float* __restrict__ g, const T* __restrict__ logits,
+                  const int32_t* __restrict__ targets, const SavedRow* __restrict__ saved,
+                  T* __restrict__ dlogits, int64_t rows, int vocabulary, Cap cap) {
+  const float gain = *g * kSlopeUnit<T>;
+  int next_target = targets[blockIdx.x];
+  SavedRow next_saved = saved[blockIdx.x];
+  for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
+    const T* z = logits + row * vocabulary;
+    T* dz = dlogits + row * vocabulary;
+    const int target = next_target;
+    const SavedRow row_saved = next_saved;
+    if (const int64_t next = row + gridDim.x; next < rows) {
+      next_target = targets[next];
+      next_saved = saved[next];
+    }
+    if (target >= 0 && target < vocabulary) {
+      gradient_row<T, whole, shifted>(z, dz, vocabulary, cap, row_saved, gain, target);
+      continue;
+    }
+    const float value = target == kIgnored ? 0.0f : NAN;
+    for (int v = threadIdx.x; v < vocabulary; v += blockDim.x) dz[v] = static_cast<T>(value);
+  }
+}
+
+// ---- launches ----
+
+// Calls `launch` with two flags as types.
+template <class Launch>
+void with_flags(bool first, bool second, Launch launch) {
+  constexpr std::true_type yes;
+  constexpr std::false_type no;
+  if (first)
+    second ? launch(yes, yes) : launch(yes, no);
+  else
+    second ? launch(no, yes) : launch(no, no);
+}
+
+template <class T>
+void forward(const Plan& p, const kl_call* call, cudaStream_t stream) {
+  const T* logits = kl::data<const T>(call->inputs[0]);
+  const double softcap = call->scalars[0];
+  with_flags(p.whole && kl::is_pack_aligned(logits), softcap > kNoShiftSoftcap,
+             [&](auto whole, auto shifted) {
+               forward_rows<T, whole, shifted><<<p.blocks, p.threads, 0, stream>>>(
+                   logits, kl::data<const int32_t>(call->inputs[1]),
+                   kl::data<const int32_t>(call->inputs[2]), kl::data<float>(call->outputs[0]),
+                   static_cast<SavedRow*>(call->saved), static_cast<Sums*>(call->scratch), p.rows,
+                   static_cast<int>(p.vocabulary), softcap, Cap(softcap));
+             });
+}
+
+template <class T>
+void backward(const Plan& p, const kl_call* call, cudaStream_t stream) {
+  const T* logits = kl::data<const T>(call->inputs[1]);
+  T* dlogits = kl::data<T>(call->outputs[0]);
+  const double softcap = call->scalars[0];
+  with_flags(p.whole && kl::is_pack_aligned(logits) && kl::is_pack_aligned(dlogits),
+             softcap > kNoShiftSoftcap, [&](auto whole, auto shifted) {
+               backward_rows<T, whole, shifted><<<p.blocks, p.threads, 0, stream>>>(
+                   kl::data<const float>(call->inputs[0]), logits,
+                   kl::data<const int32_t>(call->inputs[2]),
+                   static_cast<const SavedRow*>(call->saved), dlogits, p.rows,
+                   static_cast<int>(p.vocabulary), Cap(softcap));
+             });
+}
+
+kl_result run(const kl_plan* plan, const kl_call* call, kl_stream on) {
+  const Plan& p = kl::plan_as<Plan>(plan);
+  const auto stream = static_cast<cudaStream_t>(on);
+  if (p.operation == KL_BACKWARD) {
+    if (p.rows == 0) return kl::ok();
+    p.is_bf16 ? backward<bf16>(p, call, stream) : backward<float>(p, call, stream);
+    return kl::launch_status();
+  }
+  if (p.rows > 0) {
+    p.is_bf16 ? forward<bf16>(p, call, stream) : forward<float>(p, call, stream);
+    if (const kl_result status = kl::launch_status(); status.code != KL_OK) return status;
+  }
+  add_sums<<<1, kMaxThreads, 0, stream>>>(static_cast<const Sums*>(call->scratch), p.blocks,
+                                          kl::data<double>(call->outputs[1]),
+                                          kl::data<double>(call->outputs[2]));
+  return kl::launch_status();
+}
+
+}  // namespace
+
+KL_EXPORT_KERNEL("loss_prelude", accepts, scratch_bytes, saved_bytes, prepare, run);
