@@ -79,12 +79,18 @@ struct ParsedLine {
 // Parses one line wholly and checks its id.
 ParsedLine parse_ledger_line(std::string_view line);
 
-// The fields a query filters by, as views into a line; nullopt when the line does not have the
-// exact layout of `ledger_line`, and must be parsed to be understood.
+// The plain fields of a line, as views into it.
 struct LineFields {
-  std::string_view engine, event_type, target, workspace, status, preset, kernel, fingerprint_class;
-  std::string_view version;
+  std::string_view workspace, target, status, preset, metric_value, metric_name, version;
+  std::string_view trainer, seams, kernel, harness, flags, fingerprint_class, case_plan, baseline;
+  std::string_view id, git_dirty, git_commit, event_type, engine;
+  // What stands before those read so far: backend_family, context, created_at and details.
+  std::string_view unread;
 };
-std::optional<LineFields> skim_ledger_line(std::string_view line);
+// Both read a line that has the exact layout of `ledger_line`, from its end, and return false or
+// nullopt for any other, which must be parsed to be understood. skim_line_end stops at the version,
+// which is enough to pass over most lines; skim_identity reads on from there.
+std::optional<LineFields> skim_line_end(std::string_view line);
+bool skim_identity(LineFields& fields);
 
 }  // namespace kl

@@ -21,13 +21,17 @@ bool field_matches(const std::string& wanted, std::string_view value) {
   return wanted.empty() || value == wanted;
 }
 
+// What stands at the end of a line, and what stands further in front.
 template <class Fields>
-bool fields_match(const LedgerFilter& filter, const Fields& f, std::string_view kernel,
-                  std::string_view fingerprint_class) {
+bool end_matches(const LedgerFilter& filter, const Fields& f) {
+  return field_matches(filter.target, f.target) && field_matches(filter.preset, f.preset) &&
+         field_matches(filter.workspace, f.workspace) && field_matches(filter.status, f.status);
+}
+template <class Fields>
+bool front_matches(const LedgerFilter& filter, const Fields& f, std::string_view kernel,
+                   std::string_view fingerprint_class) {
   const auto& types = filter.event_types;
-  return field_matches(filter.target, f.target) && field_matches(filter.engine, f.engine) &&
-         field_matches(filter.preset, f.preset) && field_matches(filter.workspace, f.workspace) &&
-         field_matches(filter.status, f.status) && kernel.starts_with(filter.kernel) &&
+  return field_matches(filter.engine, f.engine) && kernel.starts_with(filter.kernel) &&
          field_matches(filter.fingerprint_class, fingerprint_class) &&
          (types.empty() || std::find(types.begin(), types.end(), f.event_type) != types.end());
 }
@@ -83,15 +87,12 @@ struct Part {
     };
     if (text.front() != '{' || text.back() != '}')
       return set_aside(LineKind::torn, "the line is not one whole JSON object");
-    bool wanted;
-    std::string_view version;
-    if (const auto f = skim_ledger_line(text)) {
-      version = f->version;
-      wanted = fields_match(filter, *f, f->kernel, f->fingerprint_class);
-    } else {
-      version = version_text(text);
-      wanted = could_match(filter, text);
-    }
+    auto f = skim_line_end(text);
+    const std::string_view version = f ? f->version : version_text(text);
+    const bool wanted =
+        !f ? could_match(filter, text)
+           : end_matches(filter, *f) &&
+                 (!skim_identity(*f) || front_matches(filter, *f, f->kernel, f->fingerprint_class));
     if (!version.empty() && !known_version(version))
       return set_aside(LineKind::unknown_version,
                        fmt::format("ledger_schema_version is {}", version));
@@ -140,7 +141,9 @@ Outcome check_event(const LedgerEvent& event) {
 }  // namespace
 
 bool matches(const LedgerFilter& filter, const LedgerEvent& event) {
-  return fields_match(filter, event, event.identity.kernel, event.identity.fingerprint_class);
+  const Identity& identity = event.identity;
+  return end_matches(filter, event) &&
+         front_matches(filter, event, identity.kernel, identity.fingerprint_class);
 }
 
 void LedgerHealth::add(LineKind kind, int64_t line, std::string what) {
@@ -208,28 +211,31 @@ Result<LedgerReading> Ledger::query(const LedgerFilter& filter) const {
     }
   }
   // With a limit, parse from the end until enough events were found.
-  std::vector<LedgerEvent> newest_first;
-  size_t end = matches.size();
-  while (end > 0 && (filter.newest == 0 || newest_first.size() < filter.newest)) {
-    const size_t take =
-        filter.newest == 0 ? end : std::min(end, filter.newest - newest_first.size());
-    auto parsed = parse_matches(file.fd(), {matches.begin() + static_cast<ptrdiff_t>(end - take),
-                                            matches.begin() + static_cast<ptrdiff_t>(end)});
+  std::vector<std::vector<Parsed>> batches;
+  size_t end = matches.size(), found = 0;
+  while (end > 0 && (filter.newest == 0 || found < filter.newest)) {
+    const size_t take = filter.newest == 0 ? end : std::min(end, filter.newest - found);
+    const auto first = matches.begin() + static_cast<ptrdiff_t>(end - take);
+    batches.push_back(parse_matches(file.fd(), {first, first + static_cast<ptrdiff_t>(take)}));
     end -= take;
-    for (auto it = parsed.rbegin(); it != parsed.rend(); ++it) {
-      if (it->line.kind != LineKind::event)
-        problems.push_back({it->line.kind, {it->number, {}, std::move(it->line.what)}});
-      else if (kl::matches(filter, it->line.event))
-        newest_first.push_back(std::move(it->line.event));
+    for (auto& [line, number] : batches.back()) {
+      if (line.kind != LineKind::event)
+        problems.push_back({line.kind, {number, {}, std::move(line.what)}});
+      found += line.kind == LineKind::event && kl::matches(filter, line.event);
     }
   }
-  for (const auto& event : newest_first) reading.health.unidentified += !event.identified();
+  reading.events.reserve(found);
+  for (auto batch = batches.rbegin(); batch != batches.rend(); ++batch) {
+    for (auto& [line, number] : *batch) {
+      if (line.kind != LineKind::event || !kl::matches(filter, line.event)) continue;
+      reading.health.unidentified += !line.event.identified();
+      reading.events.push_back(std::move(line.event));
+    }
+  }
   std::sort(problems.begin(), problems.end(),
             [](const auto& a, const auto& b) { return a.second.line < b.second.line; });
   for (auto& [kind, problem] : problems)
     reading.health.add(kind, problem.line, std::move(problem.what));
-  reading.events.assign(std::make_move_iterator(newest_first.rbegin()),
-                        std::make_move_iterator(newest_first.rend()));
   return reading;
 }
 

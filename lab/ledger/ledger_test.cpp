@@ -1,6 +1,7 @@
 #include <lab/ledger/ledger.hpp>
 
 #include <lab/core/files.hpp>
+#include <lab/core/hash.hpp>
 #include <lab/ledger/upkeep.hpp>
 
 #include <fcntl.h>
@@ -211,16 +212,48 @@ TEST_F(LedgerTest, LinesOfTheLabsOwnLayoutAreSkimmedAndOthersAreNot) {
   event.ledger_schema_version = 2;
   event.id = content_id(event);
   const std::string line = ledger_line(event);
-  const auto fields = skim_ledger_line(line);
+  auto fields = skim_line_end(line);
   ASSERT_TRUE(fields.has_value());
+  ASSERT_TRUE(skim_identity(*fields));
   EXPECT_EQ(fields->target, "rmsnorm");
   EXPECT_EQ(fields->engine, "cpu");
   EXPECT_EQ(fields->event_type, "bench");
   EXPECT_EQ(fields->kernel, event.identity.kernel);
   EXPECT_EQ(fields->version, "2");
   event.workspace = "a\"b";
-  EXPECT_FALSE(skim_ledger_line(ledger_line(event)).has_value());
-  EXPECT_FALSE(skim_ledger_line(R"({"target": "rmsnorm"})").has_value());
+  EXPECT_FALSE(skim_line_end(ledger_line(event)).has_value());
+  EXPECT_FALSE(skim_line_end(R"({"target": "rmsnorm"})").has_value());
+}
+
+// A space keeps a line's content and takes its layout: such a line is parsed wholly.
+TEST_F(LedgerTest, LineOfTheLabsOwnLayoutParsesToWhatAWholeParseGives) {
+  std::vector<LedgerEvent> events(5, bench_event("rmsnorm", 1e-300));
+  events[1].details = {{"record", {{"id", "x"}, {"text", "a \"quoted\" \\ line\n\u00e9"}}}};
+  events[1].context = {{"rank", 3}};
+  events[1].git_dirty = true;
+  events[2].metric_value.reset();
+  events[3].workspace = "a\"b";
+  events[4].preset = "gr\u00f6\u00dfer";
+  for (LedgerEvent& event : events) {
+    event.id = content_id(event);
+    const std::string line = ledger_line(event);
+    const ParsedLine own = parse_ledger_line(line), whole = parse_ledger_line("{ " + line.substr(1));
+    ASSERT_EQ(own.kind, LineKind::event) << own.what;
+    ASSERT_EQ(whole.kind, LineKind::event) << whole.what;
+    EXPECT_EQ(to_json(own.event), to_json(event));
+    EXPECT_EQ(to_json(own.event), to_json(whole.event));
+  }
+}
+
+TEST_F(LedgerTest, ByteThatNoJsonStringMayHoldIsCorruptThoughTheIdIsRight) {
+  for (const char* bad : {"impr\x01ved", "impr\xffved"}) {
+    std::string line = ledger_line(bench_event("rmsnorm", 1));
+    line.replace(line.find("improved"), 8, bad);
+    std::string content = line;
+    content.erase(content.find("\"id\":\"\","), 8);
+    line.replace(line.find("\"id\":\"\""), 7, fmt::format("\"id\":\"{}\"", sha256_hex(content)));
+    EXPECT_EQ(parse_ledger_line(line).kind, LineKind::corrupt);
+  }
 }
 
 TEST_F(LedgerTest, BigFileInPartsHasTheSameLineNumbersAsASmallOne) {
