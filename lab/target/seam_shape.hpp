@@ -14,6 +14,7 @@ struct SeamShape {
   std::string dtype = "f32";
   std::map<std::string, double> scalars;   // eps, softcap …
   std::vector<std::string> absent;         // optional inputs the trainer does not pass
+  std::map<std::string, std::vector<int64_t>> strides;  // elements; tensors not named are packed
   int64_t calls_per_step = 1;              // forward calls; backward follows each
 
   template <class Self, class V>
@@ -22,6 +23,7 @@ struct SeamShape {
     v("dtype", self.dtype, "element type of the T tensors");
     v("scalars", self.scalars, "scalar arguments");
     v("absent", self.absent, "optional inputs that are not passed");
+    v("strides", self.strides, "elements, by tensor; those not named are packed");
     v("calls_per_step", self.calls_per_step, "forward calls in one training step");
   }
 };

@@ -29,7 +29,7 @@ class SpecReader {
       return at(error.source(), std::string(error.description()));
     }
     known_keys(root, {"key", "aliases", "title", "formula", "families", "maths", "seam", "services",
-                      "bitwise_repeatable", "non_finite", "bound_c", "champion_k", "row_axis", "dtypes", "operation", "cases"});
+                      "bitwise_repeatable", "non_finite", "bound_c", "champion_k", "row_axis", "dtypes", "engine", "operation", "cases"});
     Target target;
     target.folder = file_.parent_path();
     target.key = required_string(root, "key");
@@ -50,6 +50,7 @@ class SpecReader {
                                        {"reduced-precision", MathsClass::reduced_precision},
                                        {"approximate", MathsClass::approximate}});
     if (target.dtypes.empty()) target.dtypes = {"f32"};
+    read_engines(root, target);
     if (target.key != target.folder.filename().string())
       fail(root, fmt::format("key '{}' differs from the folder's name '{}'", target.key,
                              target.folder.filename().string()));
@@ -124,6 +125,21 @@ class SpecReader {
     return choices.front().second;
   }
 
+  // [engine.cuda] dtypes = […]
+  void read_engines(const toml::table& root, Target& target) {
+    if (!root.contains("engine")) return;
+    const auto* engines = root["engine"].as_table();
+    if (engines == nullptr) return fail(*root.get("engine"), "'engine' is not a table of engines");
+    for (const auto& [name, node] : *engines) {
+      const auto* table = node.as_table();
+      if (table == nullptr) { fail(node, fmt::format("engine '{}' is not a table", name.str())); continue; }
+      known_keys(*table, {"dtypes"});
+      auto dtypes = strings(*table, "dtypes");
+      if (dtypes.empty()) fail(node, fmt::format("engine '{}' lists no dtypes", name.str()));
+      target.engine_dtypes[std::string(name.str())] = std::move(dtypes);
+    }
+  }
+
   void read_operations(const toml::table& root, Target& target) {
     const auto* list = root["operation"].as_array();
     if (list == nullptr || list->empty()) return fail(root, "no [[operation]]");
@@ -158,8 +174,8 @@ class SpecReader {
     for (const auto& node : *list) {
       const auto* table = node.as_table();
       if (table == nullptr) { fail(node, "a tensor is not a table"); continue; }
-      if (output) known_keys(*table, {"name", "axes", "dtype", "mode", "terms", "optional"});
-      else known_keys(*table, {"name", "axes", "dtype", "kind", "index_bound", "ignore", "optional"});
+      if (output) known_keys(*table, {"name", "axes", "dtype", "strides", "mode", "terms", "optional"});
+      else known_keys(*table, {"name", "axes", "dtype", "strides", "kind", "index_bound", "ignore", "optional"});
       TensorSpec tensor;
       tensor.name = required_string(*table, "name");
       tensor.axes = strings(*table, "axes");
@@ -176,6 +192,9 @@ class SpecReader {
                                        {"count", InputKind::count}, {"unit", InputKind::unit}});
       if (tensor.kind == InputKind::index && tensor.index_bound.empty())
         fail(*table, fmt::format("index tensor '{}' needs index_bound", tensor.name));
+      tensor.strides = one_of<StrideRule>(*table, "strides", "packed",
+                                          {{"packed", StrideRule::packed}, {"rows", StrideRule::rows},
+                                           {"any", StrideRule::any}});
       tensor.mode = one_of<OutputMode>(*table, "mode", "write",
                                        {{"write", OutputMode::write}, {"accumulate", OutputMode::accumulate},
                                         {"inout", OutputMode::inout}});

@@ -31,6 +31,28 @@ std::optional<fs::path> Target::champion(const Engine& engine) const {
   return std::nullopt;
 }
 
+Target Target::for_engine(std::string_view engine) const {
+  Target target = *this;
+  const auto own = engine_dtypes.find(std::string(engine));
+  if (own == engine_dtypes.end() || own->second == dtypes) return target;
+  target.dtypes = own->second;
+  for (auto* list : {&target.quick, &target.full}) {
+    std::vector<CaseShape> shapes;
+    for (const CaseShape& shape : *list)
+      if (shape.dtype == dtypes.front())
+        for (const std::string& dtype : target.dtypes) shapes.push_back({shape.axes, dtype});
+    *list = std::move(shapes);
+  }
+  return target;
+}
+
+fs::path Target::reference(const Engine& engine) const {
+  const auto files = engine.reference_files();
+  for (const auto& file : files)
+    if (fs::exists(folder / file)) return folder / file;
+  return files.empty() ? reference() : folder / files.back();
+}
+
 std::string Target::status(const Engine& engine) const {
   return champion(engine).has_value() ? "starter-ready" : "no-starter";
 }

@@ -20,6 +20,10 @@ enum class MathsClass { exact_reorder, reduced_precision, approximate };
 // [0.5, 1.5] (an incoming scalar gradient).
 enum class InputKind { real, index, count, unit };
 
+// How a caller may lay a tensor out beside packed: rows further apart than they are long, or any
+// strides (transposed too).
+enum class StrideRule { packed, rows, any };
+
 struct TensorSpec {
   std::string name;
   std::vector<std::string> axes;    // named axes, or decimal constants such as "1"
@@ -28,6 +32,7 @@ struct TensorSpec {
   std::string index_bound;          // axis an `index` input points into
   std::optional<int64_t> ignore;    // index value that means "no target"
   bool optional = false;
+  StrideRule strides = StrideRule::packed;
   OutputMode mode = OutputMode::write;  // outputs
   std::string terms;                // outputs: axis (or product "N*C") whose length is n in the bound
 };
@@ -67,14 +72,20 @@ struct Target {
   double champion_k = 16;           // at most k times the champion's own error
   std::string row_axis;             // axis along which rows are independent; empty: none
   std::vector<std::string> dtypes;
+  std::map<std::string, std::vector<std::string>> engine_dtypes;  // where an engine has its own
   std::vector<OperationSpec> operations;
   std::vector<CaseShape> quick, full;
   std::string spec_hash;            // of spec.toml and oracle.cpp
 
   std::filesystem::path oracle() const { return folder / "oracle.cpp"; }
   std::filesystem::path reference() const { return folder / "reference.cpp"; }
+  // The plain kernel for an engine: the first of engine.reference_files() that exists, or the last
+  // of them, which is then what is missing.
+  std::filesystem::path reference(const Engine& engine) const;
   // The champion for an engine: the first of engine.kernel_files() that exists.
   std::optional<std::filesystem::path> champion(const Engine& engine) const;
+  // This target with the element types of one engine, in its case lists too.
+  Target for_engine(std::string_view engine) const;
   std::string status(const Engine& engine) const;  // starter-ready, trace-ready, no-starter
 };
 

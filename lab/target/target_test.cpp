@@ -74,6 +74,32 @@ TEST_F(TargetTest, a_wrong_mode_lists_what_is_possible) {
   EXPECT_NE(error_of(changed("\"write\"", "\"writ\"")).what.find("write"), std::string::npos);
 }
 
+TEST_F(TargetTest, an_engine_may_have_element_types_of_its_own) {
+  write(changed("maths =", "engine.cuda.dtypes = [\"f32\", \"bf16\"]\nmaths ="));
+  const auto target = read_target(root_.path() / "double_it");
+  ASSERT_TRUE(target.ok()) << target.error().what;
+  EXPECT_EQ(target->dtypes, std::vector<std::string>{"f32"});
+  EXPECT_EQ(target->for_engine("cpu").quick.size(), 1u);
+  const Target cuda = target->for_engine("cuda");
+  EXPECT_EQ(cuda.dtypes, (std::vector<std::string>{"f32", "bf16"}));
+  ASSERT_EQ(cuda.quick.size(), 2u);
+  EXPECT_EQ(cuda.quick[1].dtype, "bf16");
+  EXPECT_EQ(cuda.quick[1].axes.at("N"), 7);
+  EXPECT_EQ(cuda.spec_hash, target->spec_hash);
+  EXPECT_NE(error_of(changed("maths =", "engine.cuda.dtype = [\"f32\"]\nmaths =")).what.find("dtypes"),
+            std::string::npos);
+}
+
+TEST_F(TargetTest, a_tensor_says_how_it_may_be_strided) {
+  write(changed("axes = [\"N\"] } ]", "axes = [\"N\"], strides = \"rows\" } ]"));
+  const auto target = read_target(root_.path() / "double_it");
+  ASSERT_TRUE(target.ok()) << target.error().what;
+  EXPECT_EQ(target->operations[0].inputs[0].strides, StrideRule::rows);
+  EXPECT_NE(error_of(changed("axes = [\"N\"] } ]", "axes = [\"N\"], strides = \"row\" } ]"))
+                .what.find("did you mean rows"),
+            std::string::npos);
+}
+
 TEST_F(TargetTest, the_first_folder_on_the_path_wins_and_a_broken_one_is_reported) {
   auto other = *TemporaryFolder::create("kl-target");
   write(kSpec);

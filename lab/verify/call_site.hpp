@@ -3,6 +3,7 @@
 #pragma once
 
 #include <lab/verify/oracle_run.hpp>
+#include <lab/verify/strided.hpp>
 #include <lab/worker/worker.hpp>
 
 #include <map>
@@ -29,9 +30,11 @@ class CallSite {
 
   // New contents at the same pointers. Outputs get their base or the poison of `pattern`; saved is
   // poisoned too.
-  void write(const CaseData& data, int pattern);
+  OrFault<std::monostate> write(const CaseData& data, int pattern);
   // Poisons scratch, runs, copies the outputs at once. An error code of the kernel is a Fault.
   OrFault<OutputBytes> run(size_t operation, int pattern);
+  // Outputs of a captured graph's replay where they differ from the last `run` of the operation.
+  const std::map<size_t, OutputBytes>& replays() const { return replays_; }
   // A Fault "writes-input" when an input differs from what `write` put there.
   std::optional<Fault> check_inputs(const CaseData& data) const;
   // A Fault "late-write" when an output changed since it was copied.
@@ -39,18 +42,31 @@ class CallSite {
 
   CallId call(size_t operation) const { return calls_[operation]; }
   size_t operations() const { return calls_.size(); }
-  std::byte* input(const std::string& name) const;
-  std::byte* output(size_t operation, size_t index) const;
 
  private:
-  explicit CallSite(Worker& worker) : worker_(&worker) {}
+  // One tensor's buffer; -1: absent. `rows` when its rows are those of a tile, repeated.
+  struct Held {
+    BufferId buffer = -1;
+    Layout layout;
+    const RowExpansion* rows = nullptr;
+  };
+  CallSite(Worker& worker, std::shared_ptr<const RowExpansion> expansion)
+      : worker_(&worker), expansion_(std::move(expansion)) {}
   OrFault<std::monostate> allocate(const CaseData& sample);
   OrFault<BufferId> buffer(BufferRole role, size_t bytes);
+  Held held(const TensorSpec& spec, const TensorData& tensor) const;
   CallBinding bind(const OperationData& operation, size_t index, bool with_buffers) const;
+  void put(const Held& held, const TensorData& tensor, int pattern);
+  OrFault<std::monostate> fetch(const std::vector<Held>& tensors) const;
+  OrFault<OutputBytes> collect(size_t operation) const;
+  bool holds(const Held& held, const TensorData& tensor) const;
 
   Worker* worker_;
-  std::map<std::string, BufferId> inputs_;
-  std::vector<std::vector<BufferId>> outputs_;
+  std::shared_ptr<const RowExpansion> expansion_;
+  std::map<std::string, Held> inputs_;
+  std::vector<std::vector<Held>> outputs_;
+  std::map<size_t, OutputBytes> replays_;
+  int pattern_ = 0;
   std::vector<BufferId> scratch_;
   BufferId saved_ = -1;
   std::vector<CallId> calls_;

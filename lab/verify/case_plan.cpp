@@ -1,6 +1,7 @@
 #include <lab/verify/case_plan.hpp>
 
 #include <lab/core/hash.hpp>
+#include <lab/verify/row_expansion.hpp>
 
 #include <fmt/format.h>
 
@@ -33,15 +34,16 @@ bool is_strong(Distribution distribution) {
 }
 
 // With an axis of length 1 some outputs are constants (rmsnorm of one column is a sign).
-bool is_degenerate(const CaseGroup& group) {
-  return std::any_of(group.axes.begin(), group.axes.end(),
-                     [](const auto& axis) { return axis.second == 1; });
+bool is_degenerate(const std::map<std::string, int64_t>& axes) {
+  return std::any_of(axes.begin(), axes.end(), [](const auto& axis) { return axis.second == 1; });
 }
 
 std::vector<Case> cases_of(const Target& target, const CaseGroup& group, bool full) {
   const std::string& source = group.source;
-  const bool degenerate = is_degenerate(group);
+  const bool degenerate = is_degenerate(group.axes);
   std::vector<Case> cases;
+  // A large shape was its preset's; one row less needs no second round of everything.
+  if (group.tile_rows > 0 && source == "tail") return {{Distribution::normal, 0, !degenerate}};
   for (int seed = 0; seed < kSeeds; ++seed)
     cases.push_back({Distribution::normal, seed, !degenerate});
   for (const Distribution distribution : other_distributions(source, full))
@@ -61,16 +63,19 @@ std::vector<std::string> optional_inputs(const Target& target) {
 }
 
 bool same_problem(const CaseGroup& a, const CaseGroup& b) {
-  return a.axes == b.axes && a.dtype == b.dtype && a.scalars == b.scalars && a.absent == b.absent;
+  return a.axes == b.axes && a.dtype == b.dtype && a.scalars == b.scalars &&
+         a.absent == b.absent && a.strides == b.strides;
 }
 
 class Planner {
  public:
-  Planner(const Target& target, bool full) : target_(target), full_(full) {}
+  Planner(const Target& target, bool full, int64_t largest_whole_case)
+      : target_(target), full_(full), largest_whole_case_(largest_whole_case) {}
 
   void add(CaseGroup group) {
     for (const CaseGroup& known : plan_.groups)
       if (same_problem(known, group)) return;
+    group.tile_rows = tile_rows_of(target_, group, largest_whole_case_);
     group.cases = cases_of(target_, group, full_);
     plan_.groups.push_back(std::move(group));
   }
@@ -82,7 +87,8 @@ class Planner {
     if (!absent.empty()) add({"absent", shape.axes, shape.dtype, {}, absent, {}});
   }
   void add_trainer(const SeamShape& shape) {
-    CaseGroup group{"trainer", shape.axes, shape.dtype, shape.scalars, shape.absent, {}};
+    CaseGroup group{"trainer",    shape.axes, shape.dtype, shape.scalars,
+                    shape.absent, {},         shape.strides};
     add(group);
     const auto rows = group.axes.find(target_.row_axis);
     if (rows == group.axes.end() || rows->second < 2) return;
@@ -90,11 +96,40 @@ class Planner {
     rows->second -= 1;
     add(group);
   }
+  // Rows an odd and an even number of elements apart, and transposed, for the tensors whose spec
+  // lets a caller do that.
+  void add_strided(const CaseShape& shape) {
+    constexpr int64_t kOddGap = 3, kEvenGap = 64;
+    for (const int64_t gap : {kOddGap, kEvenGap, int64_t{0}}) {
+      CaseGroup group{"strided", shape.axes, shape.dtype, {}, {}, {}};
+      for (const OperationSpec& operation : target_.operations)
+        for (const auto* tensors : {&operation.inputs, &operation.outputs})
+          for (const TensorSpec& tensor : *tensors) stride(tensor, gap, group);
+      if (!group.strides.empty()) add(group);
+    }
+  }
   CasePlan take() { return std::move(plan_); }
 
  private:
+  // `gap` 0: transposed.
+  static void stride(const TensorSpec& tensor, int64_t gap, CaseGroup& group) {
+    const auto needed = gap > 0 ? StrideRule::rows : StrideRule::any;
+    const auto shape = shape_of(tensor, group);
+    if (tensor.strides < needed || !shape.ok() || shape->size() < 2) return;
+    std::vector<int64_t> strides(shape->size(), 1);
+    if (gap > 0) {
+      for (size_t axis = shape->size() - 1; axis-- > 0;)
+        strides[axis] = strides[axis + 1] * (*shape)[axis + 1] + (axis + 2 == shape->size() ? gap : 0);
+    } else {
+      for (size_t axis = 1; axis < shape->size(); ++axis)
+        strides[axis] = strides[axis - 1] * (*shape)[axis - 1];
+    }
+    group.strides[tensor.name] = std::move(strides);
+  }
+
   const Target& target_;
   bool full_;
+  int64_t largest_whole_case_;
   CasePlan plan_;
 };
 
@@ -105,6 +140,12 @@ std::string CaseGroup::name() const {
   for (const auto& [axis, length] : axes) text += fmt::format(" {}={}", axis, length);
   text += " " + dtype;
   for (const std::string& tensor : absent) text += " -" + tensor;
+  if (tile_rows > 0) text += fmt::format(" of {} rows", tile_rows);
+  for (const auto& [tensor, elements] : strides) {
+    text += " " + tensor + "@";
+    for (size_t axis = 0; axis < elements.size(); ++axis)
+      text += fmt::format("{}{}", axis == 0 ? "" : ",", elements[axis]);
+  }
   return text;
 }
 
@@ -128,13 +169,18 @@ std::string CasePlan::hash() const {
   return sha256_hex(text);
 }
 
-CasePlan plan_cases(const Target& target, const std::vector<SeamShape>& trainer_shapes, bool full) {
-  Planner planner(target, full);
+CasePlan plan_cases(const Target& target, const std::vector<SeamShape>& trainer_shapes, bool full,
+                    int64_t largest_whole_case) {
+  Planner planner(target, full, largest_whole_case);
   planner.add_list(target.quick);
   for (const std::string& dtype : target.dtypes) {
     const auto first = std::find_if(target.quick.begin(), target.quick.end(),
                                     [&](const CaseShape& shape) { return shape.dtype == dtype; });
     if (first != target.quick.end()) planner.add_without_optionals(*first);
+    const auto plain = std::find_if(target.quick.begin(), target.quick.end(), [&](const CaseShape& shape) {
+      return shape.dtype == dtype && !is_degenerate(shape.axes);
+    });
+    if (plain != target.quick.end()) planner.add_strided(*plain);
   }
   if (full) planner.add_list(target.full);
   for (const SeamShape& shape : trainer_shapes) planner.add_trainer(shape);
@@ -190,6 +236,11 @@ Result<std::vector<int64_t>> shape_of(const TensorSpec& tensor, const CaseGroup&
     shape.push_back(length);
   }
   return shape;
+}
+
+std::vector<int64_t> strides_of(const TensorSpec& tensor, const CaseGroup& group) {
+  const auto given = group.strides.find(tensor.name);
+  return given == group.strides.end() ? std::vector<int64_t>{} : given->second;
 }
 
 Result<DLDataType> dtype_of(const TensorSpec& tensor, const CaseGroup& group) {

@@ -108,6 +108,38 @@ TEST(CasePlan, ADtypeWithoutStrongCasesIsRefusedByName) {
       check_strength(two_dtype_target(), plan_cases(two_dtype_target(), {}, false), false).ok());
 }
 
+TEST(CasePlan, OnlyTensorsThatDeclareItAreStridedAndTransposedOnlyWhereAnyLayoutIsAllowed) {
+  Target target = two_dtype_target();
+  const auto strided = [&] {
+    std::vector<CaseGroup> found;
+    for (const CaseGroup& group : plan_cases(target, {}, false).groups)
+      if (group.source == "strided" && group.dtype == "f32") found.push_back(group);
+    return found;
+  };
+  EXPECT_TRUE(strided().empty());
+  target.operations[0].inputs[0].strides = StrideRule::rows;
+  auto found = strided();
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_EQ(found[0].strides.at("x"), (std::vector<int64_t>{36, 1}));
+  EXPECT_EQ(found[1].strides.at("x"), (std::vector<int64_t>{97, 1}));
+  EXPECT_FALSE(found[0].strides.contains("y"));
+  target.operations[0].outputs[0].strides = StrideRule::any;
+  found = strided();
+  ASSERT_EQ(found.size(), 3u);
+  EXPECT_EQ(found[2].strides.at("y"), (std::vector<int64_t>{1, 4}));
+  EXPECT_FALSE(found[2].strides.contains("x"));
+}
+
+TEST(CasePlan, TheTrainersOwnStridesAreKeptAndPartOfTheHash) {
+  SeamShape shape = trainer_shape();
+  const Target target = two_dtype_target();
+  const std::string packed = plan_cases(target, {shape}, false).hash();
+  shape.strides["x"] = {96, 1};
+  const CasePlan plan = plan_cases(target, {shape}, false);
+  EXPECT_EQ(group_from(plan, "trainer")->strides.at("x").at(0), 96);
+  EXPECT_NE(plan.hash(), packed);
+}
+
 TEST(CasePlan, AxisLengthsAreNamesNumbersOrProducts) {
   const std::map<std::string, int64_t> axes = {{"N", 6}, {"C", 7}};
   EXPECT_EQ(*axis_length("N*C", axes), 42);

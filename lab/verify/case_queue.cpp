@@ -19,6 +19,8 @@ int64_t elements_of(const CaseData& data) {
 
 Outcome audit(const OracleLibrary& oracle, const Target& target, const CaseGroup& group,
               const Case& item, const CaseData& data, uint64_t seed) {
+  if (group.tile_rows > 0 && item.distribution == Distribution::normal && item.seed_index == 0)
+    KL_CHECK(check_expansion(oracle, data));
   const bool thorough = item.distribution == Distribution::normal && item.seed_index == 0 &&
                         elements_of(data) <= kAuditElements;
   if (!thorough) return audit_null_candidates(target, group, item, data, nullptr);

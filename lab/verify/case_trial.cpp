@@ -76,6 +76,26 @@ void judge_repeat(const TrialContext& context, const CaseData& data, std::vector
   }
 }
 
+// What the replay of a captured graph left, where it differs from the plain run.
+void judge_replay(const CallSite& site, const TrialContext& context, const CaseData& data,
+                  int pattern, CaseResult& result) {
+  if (site.replays().empty()) return;
+  result.repeatable = false;
+  std::vector<OutputBytes> outputs = result.outputs;
+  for (const auto& [operation, bytes] : site.replays()) outputs[operation] = bytes;
+  const CaseResult replayed = judge_case(context, data, std::move(outputs), pattern);
+  if (replayed.failure) {
+    result.failure = replayed.failure;
+    result.failure->rule = "wrong-under-capture";
+  } else if (context.target->bitwise_repeatable) {
+    result.failure = CaseFailure{
+        Status::rejected, "not-repeatable",
+        fmt::format("case \"{}\": the replay of a captured graph gave other bits than the call",
+                    context.name()),
+        std::nullopt};
+  }
+}
+
 }  // namespace
 
 CaseFailure failure_of(const Fault& fault, const std::string& where) {
@@ -97,18 +117,19 @@ CaseResult judge_case(const TrialContext& context, const CaseData& data,
         continue;
       }
       const OracleOutput& expected = data.expected[op][i];
+      const RowExpansion* rows = data.rows_of(operation.spec->outputs[i]);
       const std::span<const std::byte> got = result.outputs[op][i];
       const Bound bound = bound_for(context, operation, i);
       const OutputVerdict verdict = judge_output(expected, tensor.dtype, got, bound,
-                                                 tensor.bytes.empty() ? poison_pattern : -1);
+                                                 tensor.bytes.empty() ? poison_pattern : -1, rows);
       result.elements += verdict.elements;
       result.worst_fraction = std::max(result.worst_fraction, verdict.worst_fraction);
       if (!verdict.passed() && !result.failure) {
-        const auto at = static_cast<size_t>(verdict.first_failure);
+        const size_t at = expected_at(expected, verdict.first_failure, rows);
         result.failure =
             mismatch(context, operation,
                      describe_element(expected, tensor.dtype, got, verdict.first_failure,
-                                      bound(expected.values[at], expected.terms[at])),
+                                      bound(expected.values[at], expected.terms[at]), rows),
                      verdict.unwritten ? "unwritten-output" : "beyond-bound");
       }
       verdicts.push_back(verdict);
@@ -119,7 +140,7 @@ CaseResult judge_case(const TrialContext& context, const CaseData& data,
 
 OrFault<std::vector<OutputBytes>> run_all(CallSite& site, const CaseData& data,
                                           int poison_pattern) {
-  site.write(data, poison_pattern);
+  KL_FAULT_TRY([[maybe_unused]] const auto written, site.write(data, poison_pattern));
   std::vector<OutputBytes> outputs;
   for (size_t op = 0; op < data.operations.size(); ++op) {
     KL_FAULT_TRY(OutputBytes bytes, site.run(op, poison_pattern));
@@ -130,7 +151,7 @@ OrFault<std::vector<OutputBytes>> run_all(CallSite& site, const CaseData& data,
 }
 
 CaseResult try_case(CallSite& site, const TrialContext& context, const CaseData& data,
-                    std::chrono::microseconds settle) {
+                    std::chrono::microseconds settle, bool again) {
   CaseResult result;
   auto first = run_all(site, data, 0);
   if (const auto* fault = std::get_if<Fault>(&first)) {
@@ -138,13 +159,15 @@ CaseResult try_case(CallSite& site, const TrialContext& context, const CaseData&
     return result;
   }
   result = judge_case(context, data, std::get<0>(std::move(first)), 0);
+  if (!result.failure) judge_replay(site, context, data, 0, result);
   settle_check(site, result.outputs, context, settle, result);
-  if (result.failure) return result;
+  if (result.failure || !again) return result;
   auto second = run_all(site, data, 1);
   if (const auto* fault = std::get_if<Fault>(&second))
     result.failure = failure_of(*fault, context.name());
   else
     judge_repeat(context, data, std::get<0>(std::move(second)), result);
+  if (!result.failure) judge_replay(site, context, data, 1, result);
   return result;
 }
 
@@ -165,7 +188,8 @@ std::optional<CaseFailure> compare_with_champion(const TrialContext& context, co
       if (mine.max_error <= cap) continue;
       return mismatch(context, data.operations[op],
                       describe_element(expected, tensor.dtype, candidate.outputs[op][i],
-                                       mine.worst_element, cap),
+                                       mine.worst_element, cap,
+                                       data.rows_of(data.operations[op].spec->outputs[i])),
                       "worse-than-champion");
     }
   return std::nullopt;

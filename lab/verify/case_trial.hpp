@@ -39,10 +39,10 @@ struct CaseResult {
 CaseResult judge_case(const TrialContext& context, const CaseData& data,
                       std::vector<OutputBytes> outputs, int poison_pattern);
 
-// Runs the case twice, over different old contents. `settle`: how long after the return outputs
-// are compared again.
+// Runs the case twice, over different old contents; once unless `again`. `settle`: how long after
+// the return outputs are compared again. The replay of a captured graph is judged as well.
 CaseResult try_case(CallSite& site, const TrialContext& context, const CaseData& data,
-                    std::chrono::microseconds settle);
+                    std::chrono::microseconds settle, bool again = true);
 
 // Runs every operation once, in order.
 OrFault<std::vector<OutputBytes>> run_all(CallSite& site, const CaseData& data, int poison_pattern);

@@ -22,13 +22,18 @@ struct OutputVerdict {
 };
 
 // Passes an element only if |got − expected| ≤ bound is true; NaN must meet NaN, an infinity the
-// same infinity. `poison_pattern` is what the output held before the call, or -1.
+// same infinity. `poison_pattern` is what the output held before the call, or -1. With `rows`,
+// `expected` is the tile and `got` all rows.
 OutputVerdict judge_output(const OracleOutput& expected, DLDataType dtype,
-                           std::span<const std::byte> got, const Bound& bound, int poison_pattern);
+                           std::span<const std::byte> got, const Bound& bound, int poison_pattern,
+                           const RowExpansion* rows = nullptr);
 
 // The element as it is reported.
 FailingElement describe_element(const OracleOutput& expected, DLDataType dtype,
-                                std::span<const std::byte> got, int64_t element, double bound);
+                                std::span<const std::byte> got, int64_t element, double bound,
+                                const RowExpansion* rows = nullptr);
+// Where the oracle's answer for an element of the output stands.
+size_t expected_at(const OracleOutput& expected, int64_t element, const RowExpansion* rows);
 
 double largest_value(const OracleOutput& expected);
 

@@ -60,8 +60,10 @@ class LaterCalls {
   }
 
   void interleave(CallSite& a, CallSite& b) {
-    a.write(data_[0], 0);
-    b.write(data_[1], 0);
+    for (auto [site, data] : {std::pair{&a, &data_[0]}, {&b, &data_[1]}}) {
+      auto written = site->write(*data, 0);
+      if (const auto* fault = std::get_if<Fault>(&written)) return fail(*fault, 0);
+    }
     std::array<std::vector<OutputBytes>, 2> outputs;
     for (size_t op = 0; op < data_[0].operations.size(); ++op)
       for (size_t layer = 0; layer < 2; ++layer) {

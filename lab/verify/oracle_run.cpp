@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 namespace kl {
@@ -47,6 +48,7 @@ Result<TensorData> draw_tensor(const Target& target, const TensorSpec& tensor,
   KL_TRY(data.dtype, dtype_of(tensor, group));
   KL_TRY(data.shape, shape_of(tensor, group));
   if (!data.present()) return data;
+  data.strides = strides_of(tensor, group);
   KL_TRY(const Recipe recipe, recipe_of(target, tensor, group, data.shape, forward, wanted));
   data.bytes.resize(static_cast<size_t>(data.size()) * element_bytes(data.dtype));
   fill(data.dtype, recipe, derive_seed(seed, tensor.name), data.bytes.data());
@@ -76,7 +78,97 @@ void feed_forward_outputs(const OperationData& forward, const std::vector<Oracle
         from_doubles(input.dtype, outputs[i].values, input.bytes.data());
 }
 
+// Rows [first, first + count) of the tile.
+OperationData rows_of_tile(const OperationData& tile, const RowExpansion& expansion, int64_t first,
+                           int64_t count) {
+  OperationData part = tile;
+  const auto cut = [&](const TensorSpec& spec, TensorData& tensor) {
+    if (!tensor.present() || !has_rows(spec, expansion.axis)) return;
+    tensor.shape[0] = count;
+    if (tensor.bytes.empty()) return;
+    const size_t row = tensor.bytes.size() / static_cast<size_t>(expansion.tile_rows);
+    const auto begin = tensor.bytes.begin() + static_cast<std::ptrdiff_t>(row) * first;
+    tensor.bytes = {begin, begin + static_cast<std::ptrdiff_t>(row) * count};
+  };
+  for (size_t i = 0; i < part.inputs.size(); ++i) cut(part.spec->inputs[i], part.inputs[i]);
+  for (size_t o = 0; o < part.outputs.size(); ++o) cut(part.spec->outputs[o], part.outputs[o]);
+  return part;
+}
+
+std::vector<double> base_of(const TensorData& output) {
+  return output.bytes.empty() ? std::vector<double>(static_cast<size_t>(output.size()))
+                              : output.values();
+}
+
+// Outputs without rows, from the tile's sums to those over all rows.
+Outcome sum_over_rows(const OracleLibrary& oracle, const OperationData& tile,
+                      const RowExpansion& expansion, std::vector<OracleOutput>& outputs) {
+  std::vector<OracleOutput> rest;
+  if (expansion.remainder() > 0) {
+    KL_TRY(rest, evaluate_operation(
+                     oracle, rows_of_tile(tile, expansion, 0, expansion.remainder())));
+  }
+  const auto repeats = static_cast<double>(expansion.repeats());
+  for (size_t o = 0; o < outputs.size(); ++o) {
+    if (!tile.outputs[o].present() || has_rows(tile.spec->outputs[o], expansion.axis)) continue;
+    const std::vector<double> base = base_of(tile.outputs[o]);
+    for (size_t i = 0; i < base.size(); ++i) {
+      double& value = outputs[o].values[i];
+      double& terms = outputs[o].terms[i];
+      const double before = std::fabs(base[i]);
+      value = base[i] + repeats * (value - base[i]);
+      terms = before + repeats * (terms - before);
+      if (rest.empty()) continue;
+      value += rest[o].values[i] - base[i];
+      terms += rest[o].terms[i] - before;
+    }
+  }
+  return {};
+}
+
+Error not_expandable(const OperationData& operation, const std::string& output) {
+  return make_error(
+      Status::unsupported_target,
+      fmt::format("{} of {} at this size is judged row by row, and its oracle does not allow that: "
+                  "a row depends on others or on their number, or a sum over rows is none",
+                  output, operation.spec->name),
+      "verify at a preset with smaller shapes, or remove row_axis from spec.toml");
+}
+
+// The oracle's answer for the tile in two halves is its answer for the whole.
+Outcome check_operation(const OracleLibrary& oracle, const OperationData& tile,
+                        const std::vector<OracleOutput>& whole, const RowExpansion& expansion) {
+  constexpr double kRoundOff = 1e-9;
+  const int64_t half = expansion.tile_rows / 2;
+  KL_TRY(const auto first, evaluate_operation(oracle, rows_of_tile(tile, expansion, 0, half)));
+  KL_TRY(const auto second,
+         evaluate_operation(
+             oracle, rows_of_tile(tile, expansion, half, expansion.tile_rows - half)));
+  for (size_t o = 0; o < whole.size(); ++o) {
+    if (!tile.outputs[o].present()) continue;
+    const bool rows = has_rows(tile.spec->outputs[o], expansion.axis);
+    const std::vector<double> base = rows ? std::vector<double>() : base_of(tile.outputs[o]);
+    for (size_t i = 0; i < whole[o].values.size(); ++i) {
+      const size_t split = first[o].values.size();
+      const double parts = !rows       ? first[o].values[i] + second[o].values[i] - base[i]
+                           : i < split ? first[o].values[i]
+                                       : second[o].values[i - split];
+      const double error = std::fabs(parts - whole[o].values[i]);
+      if (!(error <= kRoundOff * whole[o].terms[i])) return not_expandable(tile, whole[o].name);
+    }
+  }
+  return {};
+}
+
 }  // namespace
+
+Outcome check_expansion(const OracleLibrary& oracle, const CaseData& tile) {
+  for (const OperationData& operation : tile.operations) {
+    KL_TRY(const auto whole, evaluate_operation(oracle, operation));
+    KL_CHECK(check_operation(oracle, operation, whole, *tile.expansion));
+  }
+  return {};
+}
 
 uint64_t case_seed(uint64_t run_seed, const CaseGroup& group, const Case& item) {
   // `permuted-rows` holds the rows of `normal`, so the distribution is not part of the stream.
@@ -85,6 +177,16 @@ uint64_t case_seed(uint64_t run_seed, const CaseGroup& group, const Case& item) 
 
 Result<CaseData> draw_case(const Target& target, const CaseGroup& group, const Case& item,
                            uint64_t seed) {
+  if (group.tile_rows > 0) {
+    CaseGroup tile = group;
+    tile.tile_rows = 0;
+    tile.axes[target.row_axis] = group.tile_rows;
+    KL_TRY(CaseData data, draw_case(target, tile, item, seed));
+    data.expansion = std::make_shared<const RowExpansion>(
+        RowExpansion::create(target.row_axis, group.axes.at(target.row_axis), group.tile_rows,
+                             derive_seed(seed, "order of rows")));
+    return data;
+  }
   CaseData data;
   std::map<std::string, TensorData> drawn;
   for (const OperationSpec& operation : target.operations) {
@@ -140,6 +242,8 @@ Outcome evaluate_case(const OracleLibrary& oracle, CaseData& data) {
   for (size_t i = 0; i < data.operations.size(); ++i) {
     if (i > 0) feed_forward_outputs(data.operations[0], data.expected[0], data.operations[i]);
     KL_TRY(auto outputs, evaluate_operation(oracle, data.operations[i]));
+    if (data.expansion)
+      KL_CHECK(sum_over_rows(oracle, data.operations[i], *data.expansion, outputs));
     data.expected.push_back(std::move(outputs));
   }
   return {};

@@ -5,6 +5,7 @@
 #include <lab/build/loader.hpp>
 #include <lab/target/target.hpp>
 #include <lab/verify/case_plan.hpp>
+#include <lab/verify/row_expansion.hpp>
 #include <lab/verify/tensor_data.hpp>
 
 #include <string>
@@ -31,6 +32,14 @@ struct OracleOutput {
 struct CaseData {
   std::vector<OperationData> operations;
   std::vector<std::vector<OracleOutput>> expected;  // [operation][output]; empty until evaluated
+  // When set, tensors with rows hold the tile, and `expected` of outputs without rows the sum over
+  // all rows.
+  std::shared_ptr<const RowExpansion> expansion = {};
+
+  // The expansion of a tensor; null when it holds everything itself.
+  const RowExpansion* rows_of(const TensorSpec& tensor) const {
+    return expansion && has_rows(tensor, expansion->axis) ? expansion.get() : nullptr;
+  }
 };
 
 // Draws every input. Tensors of one name are one tensor: backward sees forward's x.
@@ -43,6 +52,10 @@ Outcome evaluate_case(const OracleLibrary& oracle, CaseData& data);
 
 Result<std::vector<OracleOutput>> evaluate_operation(const OracleLibrary& oracle,
                                                      const OperationData& data);
+
+// The oracle's rows do not depend on other rows or on how many there are, and what has no rows is
+// a sum over them: what an expansion rests on. unsupported_target when that is not so.
+Outcome check_expansion(const OracleLibrary& oracle, const CaseData& tile);
 
 // The seed of a case's contents.
 uint64_t case_seed(uint64_t run_seed, const CaseGroup& group, const Case& item);

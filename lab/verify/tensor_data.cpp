@@ -206,6 +206,18 @@ bool is_poison(DLDataType dtype, const std::byte* element, int pattern) {
   }
 }
 
+std::vector<std::byte> poison_unit(DLDataType dtype, int pattern) {
+  std::vector<std::byte> unit(element_bytes(dtype));
+  poison(dtype, unit.data(), 1, pattern);
+  return unit;
+}
+
+std::vector<std::byte> untyped_poison_unit(int pattern) {
+  std::vector<std::byte> unit(sizeof(uint32_t));
+  poison_bytes(unit.data(), unit.size(), pattern);
+  return unit;
+}
+
 void poison_bytes(std::byte* data, size_t bytes, int pattern) {
   for (size_t i = 0; i < bytes; ++i)
     data[i] = static_cast<std::byte>(kPoisonUntyped[pattern] >> (8 * (i % 4)));

@@ -38,6 +38,9 @@ void from_doubles(DLDataType dtype, std::span<const double> from, std::byte* to)
 // differ in every element, so that a value which depends on old contents shows.
 void poison(DLDataType dtype, std::byte* data, int64_t count, int pattern);
 bool is_poison(DLDataType dtype, const std::byte* element, int pattern);
+// One element of it, to repeat.
+std::vector<std::byte> poison_unit(DLDataType dtype, int pattern);
+std::vector<std::byte> untyped_poison_unit(int pattern);
 // For buffers without a type (saved, scratch): NaN as f32, with another payload.
 void poison_bytes(std::byte* data, size_t bytes, int pattern);
 
@@ -45,7 +48,8 @@ struct TensorData {
   std::string name;
   DLDataType dtype{kDLFloat, 32, 1};
   std::vector<int64_t> shape;  // empty: absent
-  std::vector<std::byte> bytes;
+  std::vector<std::byte> bytes;  // always packed
+  std::vector<int64_t> strides = {};  // of the buffer it is given in; empty: packed
 
   bool present() const { return !shape.empty(); }
   int64_t size() const;

@@ -24,6 +24,13 @@ constexpr int kTrainerRounds = 8;  // on the trainer's first shape
 constexpr std::chrono::microseconds kFirstSettle{20000};  // once per shape
 constexpr std::chrono::microseconds kSettle{200};
 
+// cpu kernels see the host's memory, others their engine's device.
+WorkerLimits worker_limits(const Engine& engine) {
+  WorkerLimits limits;
+  if (engine.name() != "cpu") limits.device = engine.name();
+  return limits;
+}
+
 int64_t volume(const CaseGroup& group) {
   int64_t product = 1;
   for (const auto& [axis, length] : group.axes) product *= length;
@@ -42,9 +49,10 @@ struct Host {
   std::optional<CallSite> site;
   std::optional<Declined> declined;
 
-  static OrFault<Host> start(const BuiltLibrary& library, std::string_view target) {
+  static OrFault<Host> start(const BuiltLibrary& library, std::string_view target,
+                             const WorkerLimits& limits) {
     Host host;
-    KL_FAULT_TRY(host.worker, Worker::start(WorkerLimits{}));
+    KL_FAULT_TRY(host.worker, Worker::start(limits));
     KL_FAULT_TRY(host.arm, host.worker->load(library.path, target));
     return host;
   }
@@ -65,7 +73,9 @@ struct Host {
 class Verification {
  public:
   explicit Verification(const VerifyRequest& request)
-      : request_(request), target_(*request.target), record_(new_record<VerifyRecord>()) {}
+      : request_(request),
+        target_(request.target->for_engine(request.engine->name())),
+        record_(new_record<VerifyRecord>()) {}
 
   VerifyRecord run() {
     const int64_t begin_ns = monotonic_ns();
@@ -91,7 +101,7 @@ class Verification {
   Outcome steps() {
     KL_CHECK(request_.engine->usable());
     KL_CHECK(build());
-    plan_ = plan_cases(target_, request_.trainer_shapes, request_.full);
+    plan_ = plan_cases(target_, request_.trainer_shapes, request_.full, request_.largest_whole_case);
     record_.cases_planned = plan_.count();
     record_.identity.case_plan = plan_.hash();
     KL_CHECK(check_strength(target_, plan_, request_.full));
@@ -120,19 +130,15 @@ class Verification {
   }
 
   void check_symbols() {
-    const auto symbols = read_symbols(candidate_.path);
-    if (!symbols.ok())
-      return fail({Status::load_failed, "unreadable-library", symbols.error().what, {}});
-    const auto violations = symbol_violations(*symbols);
-    if (violations.empty()) return;
+    if (candidate_.violations.empty()) return;
     std::string proof;
-    for (const std::string& violation : violations)
+    for (const std::string& violation : candidate_.violations)
       proof += (proof.empty() ? "" : "; ") + violation;
     fail({Status::rejected, "forbidden-symbol", proof, {}});
   }
 
   void start_hosts() {
-    auto host = Host::start(candidate_, target_.key);
+    auto host = Host::start(candidate_, target_.key, worker_limits(*request_.engine));
     if (const auto* fault = std::get_if<Fault>(&host)) return fail(failure_of(*fault, "load"));
     candidate_host_ = std::get<0>(std::move(host));
     const Confinement& limits = candidate_host_.worker->confinement();
@@ -142,7 +148,7 @@ class Verification {
                            {"outputs_locked", limits.outputs_locked}};
     // A candidate that is the champion cannot be worse than it.
     if (champion_.source_hash == candidate_.source_hash) return note_champion("is-candidate");
-    auto champion = Host::start(champion_, target_.key);
+    auto champion = Host::start(champion_, target_.key, worker_limits(*request_.engine));
     if (const auto* fault = std::get_if<Fault>(&champion))
       return note_champion(fault->rule + ": " + fault->proof);
     champion_host_ = std::get<0>(std::move(champion));
@@ -191,11 +197,13 @@ class Verification {
     const CaseGroup& group = plan_.groups[prepared.group];
     const TrialContext context{&target_, &group, &group.cases[prepared.item]};
     if (candidate_host_.site) {
+      // Of a large case one draw is run twice and held against the champion.
+      const bool wholly = group.tile_rows == 0 || first_of_group;
       const CaseResult result = try_case(*candidate_host_.site, context, prepared.data,
-                                         first_of_group ? kFirstSettle : kSettle);
+                                         first_of_group ? kFirstSettle : kSettle, wholly);
       count(result);
       if (result.failure) return fail(*result.failure);
-      if (context.item->strong) compare(context, prepared.data, result);
+      if (context.item->strong && wholly) compare(context, prepared.data, result);
       if (failure_) return;
       if (context.item->strong) strong_dtypes_.insert(group.dtype);
     }
@@ -318,7 +326,7 @@ class Verification {
   }
 
   const VerifyRequest& request_;
-  const Target& target_;
+  Target target_;
   VerifyRecord record_;
   BuiltLibrary candidate_, champion_;
   std::optional<OracleLibrary> oracle_;

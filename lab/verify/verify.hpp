@@ -6,6 +6,7 @@
 #include <lab/engine/engine.hpp>
 #include <lab/target/seam_shape.hpp>
 #include <lab/target/target.hpp>
+#include <lab/verify/case_plan.hpp>
 
 #include <filesystem>
 #include <optional>
@@ -19,6 +20,7 @@ struct VerifyRequest {
   std::filesystem::path champion;           // the target's champion: its error bounds the candidate's
   std::vector<SeamShape> trainer_shapes;    // of the preset; may be empty
   std::string preset;
+  int64_t largest_whole_case = kLargestWholeCase;  // output elements; larger ones repeat rows
   bool full = false;
   bool sanitize = false;
   std::optional<uint64_t> seed;             // drawn from the operating system when absent
