@@ -2,7 +2,8 @@
 // a row in `saved`; backward reads them once more and writes the gradient: 3 passes over [N,V].
 //
 // What bounds it is memory, but only just: tanh and exp need the special function units, which
-// do 16 results a cycle and multiprocessor. For bf16 logits eight tanh share one reciprocal.
+// do 16 results a cycle and multiprocessor. For bf16 logits eight tanh share one reciprocal and some
+// exponentials are polynomials.
 // |s*tanh(z/s)| <= s, so for s <= 40 exp needs no shift and no row maximum to stay in range.
 #include <kernel_lab/packs.cuh>
 
@@ -44,6 +45,8 @@ constexpr int kPolynomials = KL_POLY;  // of the eight exponentials of a pack
 constexpr int kForwardInFlight = KL_FWD_FLIGHT;
 constexpr int kBackwardInFlight = KL_BWD_FLIGHT;
 constexpr double kNoShiftSoftcap = 40;
+// From here on the roundings of a row's sum hide those of the fast exponential (README).
+constexpr int64_t kFastVocabulary = 256;
 constexpr double kLog2E = 1.4426950408889634;
 constexpr int32_t kIgnored = -1;
 
@@ -154,15 +157,15 @@ __device__ float power_of_two(float x) {
 // The same without the special function unit, for |x| < 126: 2^k by the exponent's bits, the rest
 // by a minimax polynomial (relative error 7.5e-8). A NaN does not survive it.
 __device__ float power_by_polynomial(float x) {
-  const float shifted = x + 12582912.0f;  // 1.5 * 2^23: its low bits are k, the nearest integer
-  const float f = x - (shifted - 12582912.0f);
+  const float moved = x + 12582912.0f;  // 1.5 * 2^23: its low bits are k, the nearest integer
+  const float f = x - (moved - 12582912.0f);
   float p = 1.32764725e-3f;
   p = p * f + 9.67554096e-3f;
   p = p * f + 5.55071309e-2f;
   p = p * f + 2.40221202e-1f;
   p = p * f + 6.93146944e-1f;
   p = p * f + 1.00000012f;
-  return __int_as_float(__float_as_int(p) + (__float_as_int(shifted) << 23));
+  return __int_as_float(__float_as_int(p) + (__float_as_int(moved) << 23));
 }
 
 // Reciprocals of n numbers in [1, 2] for the price of one, and 3 products each.
@@ -184,46 +187,50 @@ __device__ void invert(float (&x)[n]) {
   }
 }
 
+// How exp(s*tanh(z/s)) is computed.
+enum class Maths {
+  plain,    // tanhf and expf
+  shifted,  // the same, less the largest tanh of the row: s > 40
+  fast      // bf16 rows of kFastVocabulary and more: below
+};
+
 template <class T>
 struct Capped {
   Pack<T> exp;    // exp(s*t - s*shift), t = tanh(z/s)
-  Pack<T> slope;  // (1 - t^2) / kSlopeUnit
+  Pack<T> slope;  // (1 - t^2) / slope_unit
 };
-template <class T>
-constexpr float kSlopeUnit = std::is_same_v<T, bf16> ? 4.0f : 1.0f;
-
-// With e = exp(-2|u|) and q = 1/(1 + e):  |tanh u| = 2q - 1,  1 - tanh^2 u = 4*e*q^2.
-// q is right to a few 2^-24, absolutely: what s*t needs.
-template <bool shifted>
-__device__ Capped<bf16> capped(const Pack<bf16>& z, const Cap& cap, float shift) {
-  constexpr int n = kPackSize<bf16>;
-  float e[n], q[n];
-#pragma unroll
-  for (int i = 0; i < n; ++i) {
-    e[i] = power_of_two(fabsf(z.v[i]) * cap.decay);
-    q[i] = 1.0f + e[i];
-  }
-  invert(q);
-  Capped<bf16> out;
-#pragma unroll
-  for (int i = 0; i < n; ++i) {
-    float x = copysignf(fmaf(2 * cap.exponent, q[i], -cap.exponent), z.v[i]);
-    if constexpr (shifted) x -= cap.exponent * shift;
-    // NaN: all eight reciprocals are, so that the row's sum is.
-    out.exp.v[i] = !shifted && i < kPolynomials ? power_by_polynomial(x) : power_of_two(x);
-    out.slope.v[i] = e[i] * q[i] * q[i];
-  }
-  return out;
+__host__ __device__ constexpr float slope_unit(Maths maths) {
+  return maths == Maths::fast ? 4.0f : 1.0f;
 }
 
-template <bool shifted>
-__device__ Capped<float> capped(const Pack<float>& z, const Cap& cap, float shift) {
-  Capped<float> out;
+template <Maths maths, class T>
+__device__ Capped<T> capped(const Pack<T>& z, const Cap& cap, float shift) {
+  constexpr int n = kPackSize<T>;
+  Capped<T> out;
+  if constexpr (maths == Maths::fast) {
+    // With e = exp(-2|u|) and q = 1/(1 + e):  |tanh u| = 2q - 1,  1 - tanh^2 u = 4*e*q^2.
+    // 2q - 1 is off by some 1e-7 however small it is: hence kFastVocabulary.
+    float e[n], q[n];
 #pragma unroll
-  for (int i = 0; i < kPackSize<float>; ++i) {
-    const float t = tanhf(z.v[i] / cap.softcap);
-    out.exp.v[i] = expf(cap.softcap * (shifted ? t - shift : t));
-    out.slope.v[i] = 1.0f - t * t;
+    for (int i = 0; i < n; ++i) {
+      e[i] = power_of_two(fabsf(z.v[i]) * cap.decay);
+      q[i] = 1.0f + e[i];
+    }
+    invert(q);
+#pragma unroll
+    for (int i = 0; i < n; ++i) {
+      const float x = copysignf(fmaf(2 * cap.exponent, q[i], -cap.exponent), z.v[i]);
+      // A NaN is in all eight reciprocals, so that the row's sum is one either way.
+      out.exp.v[i] = i < kPolynomials ? power_by_polynomial(x) : power_of_two(x);
+      out.slope.v[i] = e[i] * q[i] * q[i];
+    }
+  } else {
+#pragma unroll
+    for (int i = 0; i < n; ++i) {
+      const float t = tanhf(z.v[i] / cap.softcap);
+      out.exp.v[i] = expf(cap.softcap * (maths == Maths::shifted ? t - shift : t));
+      out.slope.v[i] = 1.0f - t * t;
+    }
   }
   return out;
 }
@@ -249,7 +256,7 @@ __device__ void store(T* to, const Pack<T>& pack, int count) {
 // ---- forward ----
 
 // This thread's part of the row's sum of exponentials.
-template <class T, bool whole, bool shifted>
+template <class T, bool whole, Maths maths>
 __device__ float part_of_sum(const T* z, int vocabulary, const Cap& cap, float shift) {
   const int step = blockDim.x * kPackSize<T>;
   float sum = 0;
@@ -261,11 +268,11 @@ __device__ float part_of_sum(const T* z, int vocabulary, const Cap& cap, float s
       for (int k = 0; k < kForwardInFlight; ++k) raw[k] = kl::stream_in(z + v + k * step);
 #pragma unroll
       for (int k = 0; k < kForwardInFlight; ++k)
-        sum += sum_of(capped<shifted>(kl::unpack(raw[k]), cap, shift).exp);
+        sum += sum_of(capped<maths>(kl::unpack(raw[k]), cap, shift).exp);
     }
   for (; v < vocabulary; v += step) {
     const int count = vocabulary - v;
-    Pack<T> exp = capped<shifted>(load<T, whole>(z + v, count), cap, shift).exp;
+    Pack<T> exp = capped<maths>(load<T, whole>(z + v, count), cap, shift).exp;
 #pragma unroll
     for (int i = 0; i < kPackSize<T>; ++i) exp.v[i] = whole || i < count ? exp.v[i] : 0.0f;
     sum += sum_of(exp);
@@ -283,7 +290,7 @@ __device__ float largest_tanh(const T* z, int vocabulary, const Cap& cap) {
 
 // A block walks over rows. After each, one warp finishes it, each in its turn, while the others
 // go on: the barrier of the next row keeps them within the two halves of `parts`.
-template <class T, bool whole, bool shifted>
+template <class T, bool whole, Maths maths>
 __global__ void __launch_bounds__(kMaxThreads, kForwardThreads / kMaxThreads)
     forward_rows(const T* __restrict__ logits, const int32_t* __restrict__ targets,
                  const int32_t* __restrict__ token_bytes, float* __restrict__ nll,
@@ -306,9 +313,9 @@ __global__ void __launch_bounds__(kMaxThreads, kForwardThreads / kMaxThreads)
       mine.nll += value;
       continue;
     }
-    const float shift = shifted ? largest_tanh(z, vocabulary, cap) : 0;
+    const float shift = maths == Maths::shifted ? largest_tanh(z, vocabulary, cap) : 0;
     const float part =
-        kl::warp_sum(part_of_sum<T, whole, shifted>(z, vocabulary, cap, shift));
+        kl::warp_sum(part_of_sum<T, whole, maths>(z, vocabulary, cap, shift));
     if (lane == 0) parts[half][warp] = part;
     __syncthreads();
     if (warp == turn && lane == 0) {
@@ -341,10 +348,10 @@ __global__ void add_sums(const Sums* sums, int count, double* nll_sum, double* b
 // ---- backward ----
 
 // `target`: the place of the row's target in this pack, if it is in it.
-template <class T, bool shifted>
+template <class T, Maths maths>
 __device__ Pack<T> gradient(const Pack<T>& z, const Cap& cap, SavedRow row, float gain,
                             int target) {
-  Capped<T> c = capped<shifted>(z, cap, row.shift);
+  Capped<T> c = capped<maths>(z, cap, row.shift);
 #pragma unroll
   for (int i = 0; i < kPackSize<T>; ++i) c.exp.v[i] *= row.inverse_sum;
   if (target >= 0 && target < kPackSize<T>) {
@@ -356,7 +363,7 @@ __device__ Pack<T> gradient(const Pack<T>& z, const Cap& cap, SavedRow row, floa
   return c.exp;
 }
 
-template <class T, bool whole, bool shifted>
+template <class T, bool whole, Maths maths>
 __device__ void gradient_row(const T* z, T* dz, int vocabulary, const Cap& cap, SavedRow row,
                              float gain, int target) {
   const int step = blockDim.x * kPackSize<T>;
@@ -369,23 +376,23 @@ __device__ void gradient_row(const T* z, T* dz, int vocabulary, const Cap& cap, 
 #pragma unroll
       for (int k = 0; k < kBackwardInFlight; ++k) {
         const int at = v + k * step;
-        kl::stream_out(dz + at, gradient<T, shifted>(kl::unpack(raw[k]), cap, row, gain,
+        kl::stream_out(dz + at, gradient<T, maths>(kl::unpack(raw[k]), cap, row, gain,
                                                      target - at));
       }
     }
   for (; v < vocabulary; v += step) {
     const int count = vocabulary - v;
     const Pack<T> z_pack = load<T, whole>(z + v, count);
-    store<T, whole>(dz + v, gradient<T, shifted>(z_pack, cap, row, gain, target - v), count);
+    store<T, whole>(dz + v, gradient<T, maths>(z_pack, cap, row, gain, target - v), count);
   }
 }
 
-template <class T, bool whole, bool shifted>
+template <class T, bool whole, Maths maths>
 __global__ void __launch_bounds__(kMaxThreads, kBackwardThreads / kMaxThreads)
     backward_rows(const float* __restrict__ g, const T* __restrict__ logits,
                   const int32_t* __restrict__ targets, const SavedRow* __restrict__ saved,
                   T* __restrict__ dlogits, int64_t rows, int vocabulary, Cap cap) {
-  const float gain = *g * kSlopeUnit<T>;
+  const float gain = *g * slope_unit(maths);
   int next_target = targets[blockIdx.x];
   SavedRow next_saved = saved[blockIdx.x];
   for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
@@ -398,7 +405,7 @@ __global__ void __launch_bounds__(kMaxThreads, kBackwardThreads / kMaxThreads)
       next_saved = saved[next];
     }
     if (target >= 0 && target < vocabulary) {
-      gradient_row<T, whole, shifted>(z, dz, vocabulary, cap, row_saved, gain, target);
+      gradient_row<T, whole, maths>(z, dz, vocabulary, cap, row_saved, gain, target);
       continue;
     }
     const float value = target == kIgnored ? 0.0f : NAN;
@@ -408,29 +415,32 @@ __global__ void __launch_bounds__(kMaxThreads, kBackwardThreads / kMaxThreads)
 
 // ---- launches ----
 
-// Calls `launch` with two flags as types.
-template <class Launch>
-void with_flags(bool first, bool second, Launch launch) {
-  constexpr std::true_type yes;
-  constexpr std::false_type no;
-  if (first)
-    second ? launch(yes, yes) : launch(yes, no);
+// Calls `launch` with: rows are whole packs on 16 bytes; the maths.
+template <class T, class Launch>
+void with_path(bool whole, int64_t vocabulary, double softcap, Launch launch) {
+  const auto with_maths = [&](auto maths) {
+    whole ? launch(std::true_type{}, maths) : launch(std::false_type{}, maths);
+  };
+  if (softcap > kNoShiftSoftcap)
+    with_maths(std::integral_constant<Maths, Maths::shifted>{});
+  else if (std::is_same_v<T, bf16> && vocabulary >= kFastVocabulary)
+    with_maths(std::integral_constant<Maths, std::is_same_v<T, bf16> ? Maths::fast : Maths::plain>{});
   else
-    second ? launch(no, yes) : launch(no, no);
+    with_maths(std::integral_constant<Maths, Maths::plain>{});
 }
 
 template <class T>
 void forward(const Plan& p, const kl_call* call, cudaStream_t stream) {
   const T* logits = kl::data<const T>(call->inputs[0]);
   const double softcap = call->scalars[0];
-  with_flags(p.whole && kl::is_pack_aligned(logits), softcap > kNoShiftSoftcap,
-             [&](auto whole, auto shifted) {
-               forward_rows<T, whole, shifted><<<p.blocks, p.threads, 0, stream>>>(
-                   logits, kl::data<const int32_t>(call->inputs[1]),
-                   kl::data<const int32_t>(call->inputs[2]), kl::data<float>(call->outputs[0]),
-                   static_cast<SavedRow*>(call->saved), static_cast<Sums*>(call->scratch), p.rows,
-                   static_cast<int>(p.vocabulary), softcap, Cap(softcap));
-             });
+  with_path<T>(p.whole && kl::is_pack_aligned(logits), p.vocabulary, softcap,
+               [&](auto whole, auto maths) {
+                 forward_rows<T, whole, maths><<<p.blocks, p.threads, 0, stream>>>(
+                     logits, kl::data<const int32_t>(call->inputs[1]),
+                     kl::data<const int32_t>(call->inputs[2]), kl::data<float>(call->outputs[0]),
+                     static_cast<SavedRow*>(call->saved), static_cast<Sums*>(call->scratch),
+                     p.rows, static_cast<int>(p.vocabulary), softcap, Cap(softcap));
+               });
 }
 
 template <class T>
@@ -438,14 +448,14 @@ void backward(const Plan& p, const kl_call* call, cudaStream_t stream) {
   const T* logits = kl::data<const T>(call->inputs[1]);
   T* dlogits = kl::data<T>(call->outputs[0]);
   const double softcap = call->scalars[0];
-  with_flags(p.whole && kl::is_pack_aligned(logits) && kl::is_pack_aligned(dlogits),
-             softcap > kNoShiftSoftcap, [&](auto whole, auto shifted) {
-               backward_rows<T, whole, shifted><<<p.blocks, p.threads, 0, stream>>>(
-                   kl::data<const float>(call->inputs[0]), logits,
-                   kl::data<const int32_t>(call->inputs[2]),
-                   static_cast<const SavedRow*>(call->saved), dlogits, p.rows,
-                   static_cast<int>(p.vocabulary), Cap(softcap));
-             });
+  with_path<T>(p.whole && kl::is_pack_aligned(logits) && kl::is_pack_aligned(dlogits),
+               p.vocabulary, softcap, [&](auto whole, auto maths) {
+                 backward_rows<T, whole, maths><<<p.blocks, p.threads, 0, stream>>>(
+                     kl::data<const float>(call->inputs[0]), logits,
+                     kl::data<const int32_t>(call->inputs[2]),
+                     static_cast<const SavedRow*>(call->saved), dlogits, p.rows,
+                     static_cast<int>(p.vocabulary), Cap(softcap));
+               });
 }
 
 kl_result run(const kl_plan* plan, const kl_call* call, kl_stream on) {
