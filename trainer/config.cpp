@@ -88,7 +88,19 @@ Outcome validate(const Config& c) {
   if (c.window_pattern.empty() ||
       c.window_pattern.find_first_not_of("SL") != std::string::npos)
     return wrong("window_pattern is '" + c.window_pattern + "'", "use the letters S and L");
-  if (c.tokens() * std::max(c.vocab, 4 * c.width) > INT32_MAX)
+  if (c.device != "cpu" && c.device != "cuda")
+    return wrong("device is '" + c.device + "'", "use cpu or cuda");
+  if (c.loss_rows != 0 && (c.device == "cpu" || c.loss_rows < 0 || c.tokens() % c.loss_rows != 0))
+    return wrong("loss_rows is " + std::to_string(c.loss_rows) + " for " + std::to_string(c.tokens()) +
+                     " tokens on " + c.device,
+                 "on cuda give a divisor of rows * sequence; elsewhere 0");
+  if (c.device == "cuda")
+    for (const auto& [name, value] : positive)
+      if ((std::string_view(name) == "vocab" || std::string_view(name) == "sequence" ||
+           std::string_view(name) == "width" || std::string_view(name) == "head_dim") && value % 8 != 0)
+        return wrong(std::string(name) + " is " + std::to_string(value),
+                     "on cuda give a multiple of 8: matrix products load 16 bytes at a time");
+  if (std::max(c.loss_chunk() * c.vocab, c.tokens() * 4 * c.width) > INT32_MAX)
     return wrong("rows * sequence * vocab does not fit 31 bits", "use fewer rows, more accumulation");
   if (!(c.softcap > 0) || !(c.eps > 0)) return wrong("softcap and eps must be positive", "mend them");
   if (!(c.decay_fraction >= 0 && c.decay_fraction <= 1))

@@ -15,6 +15,7 @@ struct Config {
   std::string family = "cpu";
   int64_t strength = 0;
   std::string description;
+  std::string device = "cpu";
   // model
   int64_t vocab = 8192;
   int64_t sequence = 256;
@@ -28,6 +29,7 @@ struct Config {
   // batch and schedule
   int64_t rows = 4;
   int64_t accumulation = 1;
+  int64_t loss_rows = 0;
   int64_t steps = 1000;
   double decay_fraction = 0.5;
   int64_t seed = 1;
@@ -56,6 +58,7 @@ struct Config {
     v("family", self.family, "presets of one family differ in strength only");
     v("strength", self.strength, "the next stronger preset has the next larger number");
     v("description", self.description, "one sentence");
+    v("device", self.device, "cpu: fp32 in host memory; cuda: bf16 on the first GPU");
     v("vocab", self.vocab, "V: pieces of the vocabulary");
     v("sequence", self.sequence, "T: tokens of a row");
     v("layers", self.layers, "L");
@@ -67,6 +70,7 @@ struct Config {
     v("eps", self.eps, "of every rmsnorm");
     v("rows", self.rows, "B: rows of a micro-batch");
     v("accumulation", self.accumulation, "micro-batches of a step");
+    v("loss_rows", self.loss_rows, "cuda: rows of logits held at once; 0: those of a micro-batch");
     v("steps", self.steps, "steps of a run without a time limit");
     v("decay_fraction", self.decay_fraction, "last part of the run, in which the rate falls to 0");
     v("seed", self.seed, "fixes initial weights and the order of tokens");
@@ -91,7 +95,8 @@ struct Config {
   int64_t heads() const { return width / head_dim; }
   int64_t kv() const { return kv_heads == 0 ? heads() : kv_heads; }
   int64_t kv_width() const { return kv() * head_dim; }
-  int64_t tokens() const { return rows * sequence; }  // N of every seam call
+  int64_t tokens() const { return rows * sequence; }  // N of a micro-batch, and of most seam calls
+  int64_t loss_chunk() const { return loss_rows == 0 ? tokens() : loss_rows; }  // N of loss_prelude
   int64_t tokens_per_step() const { return tokens() * accumulation; }
   bool has_value_embedding(int64_t layer) const { return layer % 2 == (layers - 1) % 2; }
   // Keys before the current one that a query sees; the last layer always sees all.

@@ -1,6 +1,7 @@
 #include <trainer/config.hpp>
 
 #include <trainer/parameters.hpp>
+#include <trainer/seam_set.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -83,6 +84,37 @@ TEST(Presets, BothAreReadAndAnUnknownOneGivesNearMatches) {
   ASSERT_FALSE(unknown.ok());
   EXPECT_EQ(unknown.error().status, Status::usage);
   EXPECT_THAT(unknown.error().remedy, testing::HasSubstr("smoke"));
+}
+
+TEST(Presets, TheGpuFamilyCallsItsSeamsAtUpstreamsShapes) {
+  const auto preset = Presets::find("gpu-upstream-seams");
+  ASSERT_TRUE(preset.ok()) << preset.error().what;
+  EXPECT_EQ(preset->device, "cuda");
+  const auto seams = describe_seams(*preset);
+  ASSERT_EQ(seams.size(), 2u);  // the activation is plain code of the CUDA step
+  EXPECT_EQ(seams[0].seam, "rmsnorm");
+  EXPECT_EQ(seams[0].shapes[0].axes.at("N"), 262144);
+  EXPECT_EQ(seams[0].shapes[0].axes.at("C"), 512);
+  EXPECT_EQ(seams[0].shapes[0].calls_per_step, 2 * preset->layers + 2);
+  EXPECT_EQ(seams[1].seam, "loss_prelude");
+  EXPECT_EQ(seams[1].shapes[0].axes.at("N"), 32768);
+  EXPECT_EQ(seams[1].shapes[0].axes.at("V"), 8192);
+  EXPECT_EQ(seams[1].shapes[0].calls_per_step, 8);
+  for (const auto& seam : seams) EXPECT_EQ(seam.shapes[0].dtype, "bf16");
+}
+
+TEST(Presets, WhatACudaStepCannotRunIsNamed) {
+  const Config preset = *Presets::find("gpu-small");
+  const auto refusal = [&preset](const char* setting) {
+    Config config = preset;
+    EXPECT_TRUE(apply_setting(config, setting).ok()) << setting;
+    const auto outcome = validate(config);
+    return outcome.ok() ? std::string("accepted") : outcome.error().what;
+  };
+  EXPECT_EQ(refusal("loss_rows=1024"), "accepted");
+  EXPECT_THAT(refusal("loss_rows=1000"), testing::HasSubstr("loss_rows is 1000"));
+  EXPECT_THAT(refusal("vocab=8190"), testing::HasSubstr("vocab is 8190"));
+  EXPECT_THAT(refusal("device=tpu"), testing::HasSubstr("device is 'tpu'"));
 }
 
 TEST(Presets, SettingsKeepTheFieldsTypeAndNameTheNearestField) {

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <cstdlib>
 #include <numeric>
 #include <unistd.h>
 
@@ -138,6 +139,13 @@ Result<Dataset> load_dataset(const fs::path& folder) {
   return dataset;
 }
 
+Result<Dataset> open_prepared(const fs::path& folder) {
+  std::error_code code;
+  if (fs::exists(folder / "dataset.json", code)) return load_dataset(folder);
+  return make_error(Status::usage, "KERNEL_LAB_DATA names " + folder.string() + ", which holds no dataset.json",
+                    "name the folder that `kernel-lab-train data` printed where it was made, or unset it");
+}
+
 }  // namespace
 
 bool is_held_out(uint64_t hash, double percent) { return unit(mix64(hash)) * 100 < percent; }
@@ -159,6 +167,8 @@ double unigram_bits_per_byte(std::span<const uint16_t> tokens, std::span<const i
 }
 
 Result<Dataset> open_dataset(const Config& config, const Progress& progress) {
+  if (const char* prepared = std::getenv("KERNEL_LAB_DATA"); prepared != nullptr && *prepared != '\0')
+    return open_prepared(prepared);
   KL_TRY(const Corpus corpus, find_corpus(config.corpus));
   const std::string key =
       sha256_fields({kFormat, corpus.hash, std::to_string(config.vocab),

@@ -45,7 +45,8 @@ struct Dataset {
 };
 
 // From the cache, or made now: read, split, train the vocabulary, encode, write. Two processes may
-// do this at once; both succeed.
+// do this at once; both succeed. KERNEL_LAB_DATA names a folder made elsewhere: it is used as it is,
+// and no corpus is looked for.
 Result<Dataset> open_dataset(const Config& config, const Progress& progress);
 
 bool is_held_out(uint64_t document_hash, double percent);

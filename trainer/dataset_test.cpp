@@ -138,6 +138,27 @@ TEST(Dataset, PreparedTwiceAtOnceBothSucceedAndAgree) {
   EXPECT_EQ(folders, 1);
 }
 
+TEST(Dataset, AFolderMadeElsewhereNeedsNoCorpus) {
+  const TestCorpus corpus;
+  const auto made = open_dataset(corpus.config(), {});
+  ASSERT_TRUE(made.ok()) << made.error().what;
+  const fs::path elsewhere = corpus.folder() / "elsewhere";
+  fs::copy(made->folder, elsewhere);
+  Config config = corpus.config();
+  config.corpus = "/nowhere/books";
+  setenv("KERNEL_LAB_DATA", elsewhere.c_str(), 1);
+  const auto found = open_dataset(config, {});
+  setenv("KERNEL_LAB_DATA", corpus.folder().c_str(), 1);
+  const auto missing = open_dataset(config, {});
+  unsetenv("KERNEL_LAB_DATA");
+  ASSERT_TRUE(found.ok()) << found.error().what;
+  EXPECT_EQ(found->train, made->train);
+  EXPECT_EQ(found->facts.corpus_hash, made->facts.corpus_hash);
+  ASSERT_FALSE(missing.ok());
+  EXPECT_THAT(missing.error().what, HasSubstr("no dataset.json"));
+  EXPECT_FALSE(open_dataset(config, {}).ok()) << "the corpus itself is not there";
+}
+
 TEST(Dataset, ACorpusOfOneDocumentSaysWhatIsMissing) {
   const TestCorpus corpus;
   Config config = corpus.config();

@@ -2,32 +2,29 @@
 // timed. Errors of a call are kept and asked for once a step, so that the step list stays plain.
 #pragma once
 
-#include <lab/build/loader.hpp>
 #include <trainer/arena.hpp>
+#include <trainer/prepared_call.hpp>
 
-#include <array>
 #include <initializer_list>
 #include <optional>
 #include <string>
-#include <vector>
 
 namespace kl::trainer {
-
-struct TensorForm {
-  std::vector<int64_t> shape;  // empty: an optional tensor that is not passed
-  DLDataType type{kDLFloat, 32, 1};
-};
-struct CallForm {
-  std::vector<TensorForm> inputs, outputs;
-  std::vector<double> scalars;
-};
 
 struct SeamCounts {
   int64_t forward = 0;
   int64_t backward = 0;
   int64_t ns = 0;
+  int64_t graph_nodes = 0;  // nodes of a device's graph that these calls launched
   SeamCounts operator-(const SeamCounts& o) const {
-    return {forward - o.forward, backward - o.backward, ns - o.ns};
+    return {forward - o.forward, backward - o.backward, ns - o.ns, graph_nodes - o.graph_nodes};
+  }
+  SeamCounts& operator+=(const SeamCounts& o) {
+    forward += o.forward;
+    backward += o.backward;
+    ns += o.ns;
+    graph_nodes += o.graph_nodes;
+    return *this;
   }
 };
 
@@ -53,24 +50,16 @@ class LibrarySeam {
   Outcome fault() const;  // the first error a call returned
 
  private:
-  struct Call {
-    int32_t operation = 0;
-    CallForm form;
-    std::vector<DLTensor> inputs, outputs;
-    kl_plan plan{};
-    void* scratch = nullptr;
-  };
   explicit LibrarySeam(KernelLibrary library) : library_(std::move(library)) {}
-  Result<size_t> prepare(Call& call, int32_t operation, CallForm form, int threads);
-  void run(Call& call, int site, std::initializer_list<const void*> inputs,
+  void run(PreparedCall& call, int site, std::initializer_list<const void*> inputs,
            std::initializer_list<void*> outputs);
   void move_last_place(const DLTensor& output, uint64_t key) const;
 
   KernelLibrary library_;
   std::string target_;
-  Call forward_, backward_;
+  PreparedCall forward_, backward_;
   std::unique_ptr<Arena> arena_;
-  char* saved_ = nullptr;
+  char *saved_ = nullptr, *scratch_ = nullptr;
   size_t saved_stride_ = 0;
   SeamCounts counts_;
   std::optional<uint64_t> perturb_;

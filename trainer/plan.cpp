@@ -21,6 +21,9 @@ Result<Plan> read_plan(const std::filesystem::path& path) {
   if (plan.mode == "run" && (plan.steps < 1 || plan.warmup_steps < 0))
     return refuse("steps is " + std::to_string(plan.steps) + " and warmup_steps " +
                   std::to_string(plan.warmup_steps));
+  if (plan.turns && (plan.turns->steps < 1 || plan.turns->settle < 0 || plan.steps % plan.turns->steps != 0))
+    return refuse("turns of " + std::to_string(plan.turns->steps) + " steps do not make up " +
+                  std::to_string(plan.steps));
   if (plan.mode == "replay" && !plan.replay) return refuse("mode is replay and `replay` is missing");
   return plan;
 }

@@ -25,6 +25,18 @@ struct Snapshots {
     v("steps", self.steps, "the weights before these steps are kept");
   }
 };
+// The timed steps come in turns, between which another trainer may run.
+struct Turns {
+  int64_t steps = 0;
+  int64_t settle = 0;
+  std::string channel;
+  template <class Self, class V>
+  static void describe(Self& self, V& v) {
+    v("steps", self.steps, "timed steps of a turn");
+    v("settle", self.settle, "steps before them that are not timed");
+    v("channel", self.channel, "folder of the FIFOs `ask` and `grant`; empty: wait for nobody");
+  }
+};
 struct Replay {
   std::vector<std::string> weights;
   std::vector<int64_t> batches;
@@ -51,6 +63,7 @@ struct Plan {
   bool no_checkpoint = false;
   std::optional<Perturbation> perturb;
   std::optional<Snapshots> snapshots;
+  std::optional<Turns> turns;
   std::optional<Replay> replay;
 
   template <class Self, class V>
@@ -68,6 +81,7 @@ struct Plan {
     v("no_checkpoint", self.no_checkpoint, "no weights are kept");
     v("perturb", self.perturb, "moves one seam's outputs by a unit in the last place");
     v("snapshots", self.snapshots, "weights to keep");
+    v("turns", self.turns, "how the timed steps are cut");
     v("replay", self.replay, "what to replay");
   }
 };

@@ -4,8 +4,9 @@
 #include <lab/core/files.hpp>
 #include <lab/core/installation.hpp>
 #include <lab/engine/fingerprint_class.hpp>
-#include <trainer/blas.hpp>
+#include <trainer/adamw.hpp>
 #include <trainer/safetensors.hpp>
+#include <trainer/turns.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -13,10 +14,10 @@
 namespace kl::trainer {
 namespace {
 
-Json fingerprint() {
-  const auto engine = find_engine("cpu");
+Json fingerprint(Session& session) {
+  const auto engine = find_engine(session.config().device);
   FingerprintClass fingerprint = engine.ok() ? fingerprint_class(**engine) : FingerprintClass{};
-  fingerprint.libraries = blas_version();
+  fingerprint.libraries = session.stepper().maths_library();
   return to_json(fingerprint);
 }
 
@@ -27,22 +28,23 @@ Json by_seam(const std::map<std::string, SeamCounts>& counts, bool with_time) {
       json[seam] = {{"calls_forward", c.forward}, {"calls_backward", c.backward}, {"ns", c.ns}};
     else
       json[seam] = {{"forward", c.forward}, {"backward", c.backward}};
+    if (c.graph_nodes > 0) json[seam]["graph_nodes"] = c.graph_nodes;
   }
   return json;
 }
 
 Outcome write_start(Session& session, const EventStream& events) {
   Json libraries = Json::object();
-  for (const auto& [seam, file] : session.seams().files()) libraries[seam] = to_json(file);
+  for (const auto& [seam, file] : session.stepper().files()) libraries[seam] = to_json(file);
   DatasetFacts facts = session.dataset().facts;
   facts.piece_bytes.clear();
   return events.write("start", {{"config", to_json(session.config())},
-                                {"fingerprint", fingerprint()},
+                                {"fingerprint", fingerprint(session)},
                                 {"libraries", libraries},
                                 {"parameters", session.layout().size()},
                                 {"tokens_per_step", session.config().tokens_per_step()},
                                 {"flops_per_token", session.config().flops_per_token()},
-                                {"threads", session.threads()},
+                                {"threads", session.stepper().threads()},
                                 {"data", to_json(facts)}});
 }
 
@@ -52,26 +54,38 @@ Outcome write_step(const Session& session, const StepResult& step, bool warmup, 
   return events.write("step", {{"index", step.index},
                                {"warmup", warmup},
                                {"ns", step.ns},
-                               {"device_ns", step.ns},
+                               {"device_ns", step.device_ns},
                                {"tokens", session.config().tokens_per_step()},
                                {"loss", number_or_null(step.loss)},
                                {"grad_norm", number_or_null(step.grad_norm)},
                                {"seams", by_seam(step.seams, true)}});
 }
 
+Outcome save_weights(Session& session, const fs::path& file) {
+  KL_TRY(const std::span<const float> weights, session.stepper().weights());
+  return write_safetensors(file, session.layout(), weights);
+}
+
+Outcome load_weights(Session& session, const fs::path& file) {
+  KL_TRY(const std::span<float> weights, session.stepper().weights());
+  KL_CHECK(read_safetensors(file, session.layout(), weights));
+  return session.stepper().weights_changed();
+}
+
 Outcome keep_snapshot(Session& session, const std::optional<Snapshots>& wanted, int64_t step) {
   if (!wanted || std::find(wanted->steps.begin(), wanted->steps.end(), step) == wanted->steps.end())
     return {};
   KL_CHECK(make_directories(wanted->folder));
-  return write_safetensors(fs::path(wanted->folder) / ("step-" + std::to_string(step) + ".safetensors"),
-                           session.layout(), session.weights());
+  return save_weights(session, fs::path(wanted->folder) / ("step-" + std::to_string(step) + ".safetensors"));
 }
 
 Result<RunSummary> train(Session& session, const RunOptions& options, const EventStream& events) {
   KL_CHECK(write_start(session, events));
   RunSummary summary;
   summary.unigram_bpb = session.dataset().facts.unigram_bpb;
-  const int64_t total = options.warmup_steps + options.steps;
+  const RunSteps steps(options.warmup_steps, options.steps, options.turns);
+  KL_TRY(TurnChannel turn, TurnChannel::open(options.turns));
+  const int64_t total = steps.total();
   const int64_t start = monotonic_ns();
   for (int64_t i = 0; options.seconds > 0 || i < total; ++i) {
     const double progress =
@@ -79,8 +93,9 @@ Result<RunSummary> train(Session& session, const RunOptions& options, const Even
                             : static_cast<double>(i) / static_cast<double>(total);
     if (progress >= 1) break;
     KL_CHECK(keep_snapshot(session, options.snapshots, i));
+    if (steps.waits_before(i)) KL_CHECK(turn.wait());
     KL_TRY(const StepResult step, session.step(schedule(progress, session.config().decay_fraction)));
-    const bool warmup = i < options.warmup_steps;
+    const bool warmup = !steps.timed(i);
     KL_CHECK(write_step(session, step, warmup, events));
     if (step.runaway)
       return make_error(Status::execution_failed,
@@ -93,8 +108,9 @@ Result<RunSummary> train(Session& session, const RunOptions& options, const Even
     summary.tokens += session.config().tokens_per_step();
     summary.step_ns += step.ns;
   }
+  if (steps.waits_before(total)) KL_CHECK(turn.wait());
   if (!options.save.empty())
-    KL_CHECK(write_safetensors(options.save, session.layout(), session.weights()));
+    KL_CHECK(save_weights(session, options.save));
   if (!options.skip_eval) {
     KL_TRY(const Evaluation evaluation, session.evaluate());
     KL_CHECK(events.write("eval", {{"step", summary.steps},
@@ -105,7 +121,7 @@ Result<RunSummary> train(Session& session, const RunOptions& options, const Even
                                    {"unigram_bpb", summary.unigram_bpb}}));
     summary.evaluation = evaluation;
   }
-  summary.peak_bytes = peak_memory_bytes();
+  summary.peak_bytes = session.stepper().peak_bytes();
   KL_CHECK(events.write("memory", {{"peak_bytes", summary.peak_bytes}}));
   KL_CHECK(events.write("finish", {{"steps", summary.steps},
                                    {"seam_calls", by_seam(session.step_calls(), false)},
@@ -128,7 +144,7 @@ Outcome replay_all(Session& session, const Replay& replay, const EventStream& ev
   KL_CHECK(write_start(session, events));
   KL_CHECK(make_directories(replay.gradients));
   for (size_t k = 0; k < replay.weights.size(); ++k) {
-    KL_CHECK(read_safetensors(replay.weights[k], session.layout(), session.weights()));
+    KL_CHECK(load_weights(session, replay.weights[k]));
     session.restart_tokens();
     int64_t at = 0;
     for (const int64_t batch : replay.batches) {
@@ -144,7 +160,8 @@ Outcome replay_all(Session& session, const Replay& replay, const EventStream& ev
       ++at;
       const fs::path file = fs::path(replay.gradients) /
                             (std::to_string(k) + "-" + std::to_string(batch) + ".f32");
-      KL_CHECK(write_gradients(file, session.gradients()));
+      KL_TRY(const std::span<const float> gradients, session.stepper().gradients());
+      KL_CHECK(write_gradients(file, gradients));
       KL_CHECK(events.write("replay", {{"weights", replay.weights[k]},
                                        {"batch", batch},
                                        {"loss", number_or_null(result.loss)},
@@ -152,7 +169,7 @@ Outcome replay_all(Session& session, const Replay& replay, const EventStream& ev
                                        {"gradient", file.string()}}));
     }
   }
-  KL_CHECK(events.write("memory", {{"peak_bytes", peak_memory_bytes()}}));
+  KL_CHECK(events.write("memory", {{"peak_bytes", session.stepper().peak_bytes()}}));
   return events.write("finish", {{"steps", 0}, {"seam_calls", by_seam(session.step_calls(), false)}});
 }
 
@@ -160,13 +177,14 @@ Outcome carry_out(const Plan& plan, const EventStream& events) {
   KL_TRY(const Config config, config_of(plan));
   KL_TRY(Dataset dataset, open_dataset(config, {}));
   KL_TRY(const auto session, Session::open(config, std::move(dataset), plan.libraries));
-  if (plan.perturb) KL_CHECK(session->seams().perturb(plan.perturb->seam, plan.perturb->seed));
+  if (plan.perturb) KL_CHECK(session->stepper().perturb(plan.perturb->seam, plan.perturb->seed));
   if (plan.mode == "replay") return replay_all(*session, *plan.replay, events);
   RunOptions options;
   options.warmup_steps = plan.warmup_steps;
   options.steps = plan.steps;
   options.skip_eval = plan.skip_eval;
   options.snapshots = plan.snapshots;
+  options.turns = plan.turns;
   KL_TRY(const RunSummary unused, train(*session, options, events));
   static_cast<void>(unused);
   return {};

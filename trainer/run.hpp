@@ -15,6 +15,7 @@ struct RunOptions {
   double seconds = 0;     // 0: by steps. The schedule follows the clock then.
   bool skip_eval = false;
   std::optional<Snapshots> snapshots;
+  std::optional<Turns> turns;  // by steps only
   std::string save;       // weights after the last step, before evaluation; empty: none
   // Called after each step with its share of the whole run.
   std::function<void(const StepResult&, double progress)> on_step;

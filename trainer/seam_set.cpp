@@ -5,6 +5,8 @@
 #include <lab/core/installation.hpp>
 #include <lab/core/near.hpp>
 
+#include <algorithm>
+
 namespace kl::trainer {
 namespace {
 
@@ -30,6 +32,14 @@ Result<fs::path> champion_source(const std::string& target, const Engine& engine
 
 std::vector<SeamDescription> describe_seams(const Config& c) {
   const int64_t N = c.tokens();
+  if (c.device == "cuda") {  // the activation has no CUDA kernel yet: it is plain code of the step
+    const int64_t chunks = N / c.loss_chunk();
+    return {{kRmsnorm, kRmsnorm,
+             {{{{"N", N}, {"C", c.width}}, "bf16", {{"eps", c.eps}}, {"w"}, (2 * c.layers + 2) * c.accumulation}}},
+            {kLoss, kLoss,
+             {{{{"N", c.loss_chunk()}, {"V", c.vocab}}, "bf16", {{"softcap", c.softcap}}, {},
+               chunks * c.accumulation}}}};
+  }
   return {{kRmsnorm, kRmsnorm,
            {{{{"N", N}, {"C", c.width}}, "f32", {{"eps", c.eps}}, {"w"}, (2 * c.layers + 2) * c.accumulation}}},
           {kActivation, kActivation,
@@ -48,18 +58,23 @@ Result<SeamFiles> champion_files(const Config& config, const Engine& engine, con
   return files;
 }
 
-Result<std::unique_ptr<SeamSet>> SeamSet::open(const Config& c, const SeamFiles& wanted,
-                                               std::span<const int32_t> token_bytes, int threads) {
+Result<SeamFiles> checked_files(const Config& config, const SeamFiles& wanted) {
+  std::vector<std::string> names;
+  std::string list;
+  for (const auto& seam : describe_seams(config)) {
+    names.push_back(seam.seam);
+    list += (list.empty() ? "" : ", ") + seam.seam;
+  }
   SeamFiles files = wanted;
   for (const auto& [name, unused] : files)
-    if (const auto names = seam_names(); std::find(names.begin(), names.end(), name) == names.end())
+    if (std::find(names.begin(), names.end(), name) == names.end())
       return make_error(Status::usage, "the plan names a seam '" + name + "' that this preset has not",
                         suggestion(name, names));
-  for (const auto& name : seam_names()) {
+  for (const auto& name : names) {
     const auto it = files.find(name);
     if (it == files.end())
       return make_error(Status::usage, "the plan gives no library for the seam " + name,
-                        "give one for each of rmsnorm, activation_pointwise and loss_prelude");
+                        "give one for each of " + list);
     KL_TRY(const std::string hash, sha256_file(it->second.path));
     if (!it->second.library_hash.empty() && it->second.library_hash != hash)
       return make_error(Status::load_failed,
@@ -67,6 +82,12 @@ Result<std::unique_ptr<SeamSet>> SeamSet::open(const Config& c, const SeamFiles&
                         "build it again");
     it->second.library_hash = hash;
   }
+  return files;
+}
+
+Result<std::unique_ptr<SeamSet>> SeamSet::open(const Config& c, const SeamFiles& wanted,
+                                               std::span<const int32_t> token_bytes, int threads) {
+  KL_TRY(SeamFiles files, checked_files(c, wanted));
   const int64_t N = c.tokens(), C = c.width, V = c.vocab;
   const TensorForm x{{N, C}}, h{{N, 4 * C}}, logits{{N, V}}, rows{{N}};
   const TensorForm targets{{N}, kInt32}, bytes{{V}, kInt32}, one{{1}}, sum{{1}, kFloat64};

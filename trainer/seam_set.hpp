@@ -60,6 +60,9 @@ using SeamFiles = std::map<std::string, SeamFile>;  // by seam
 // Builds the champion of every seam's target, found on the target search path.
 Result<SeamFiles> champion_files(const Config& config, const Engine& engine, const Builder& builder);
 
+// With hashes as found: a seam too many or too few, or another hash than the plan's, is an error.
+Result<SeamFiles> checked_files(const Config& config, const SeamFiles& wanted);
+
 class SeamSet : public Seams<float> {
  public:
   // `files` holds every seam of the preset and no other; hashes that do not match are refused.

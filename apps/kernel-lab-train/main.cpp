@@ -77,7 +77,7 @@ Outcome train(const Flags& flags) {
   const bool terminal = isatty(STDERR_FILENO) == 1;
   KL_TRY(EventStream events,
          flags.events.empty() ? Result<EventStream>(EventStream()) : EventStream::append_to(flags.events));
-  KL_TRY(Engine * engine, find_engine("cpu"));
+  KL_TRY(Engine * engine, find_engine(config.device));
   KL_TRY(const SeamFiles libraries, champion_files(config, *engine, Builder(*engine)));
   KL_TRY(Dataset dataset, open_dataset(config, progress_to(terminal)));
   KL_TRY(const auto session, Session::open(config, std::move(dataset), libraries));
@@ -109,7 +109,8 @@ int list_presets() {
                     {"strength", preset.strength},
                     {"description", preset.description},
                     {"parameters", preset.parameter_count()},
-                    {"tokens_per_step", preset.tokens_per_step()}});
+                    {"tokens_per_step", preset.tokens_per_step()},
+                    {"turns", preset.family == "cpu"}});
   return answer({{"protocol", 1}, {"presets", list}});
 }
 
