@@ -57,8 +57,8 @@ int32_t slots_of(const kl_problem* p) {
   return static_cast<int32_t>(std::clamp<int64_t>(p->threads, 1, worth));
 }
 
-// A slot's share of dw, padded to whole vectors.
-int64_t padded(int64_t columns) { return (columns + 15) / 16 * 16; }
+// A slot's share of dw: whole vectors, and a page that keeps one thread's prefetches from the next's.
+int64_t padded(int64_t columns) { return (columns + 15) / 16 * 16 + 1024; }
 
 size_t scratch_bytes(const kl_problem* p) {
   if (p->operation != KL_BACKWARD || !kl::is_present(p->outputs[1])) return 0;
@@ -241,10 +241,15 @@ void backward(const Plan& plan, const kl_call* call) {
   }
   if (shares == nullptr) return;
   float* dw = kl::data<float>(call->outputs[1]);
-  for (int64_t c = 0; c < columns; ++c) {
-    float sum = 0;
-    for (int32_t slot = 0; slot < plan.slots; ++slot) sum += shares[slot * width + c];
-    dw[c] += sum;
+  for (int64_t c = 0; c < columns; c += kLanes) {
+    const int64_t n = std::min<int64_t>(kLanes, columns - c);
+    Lanes sum{};
+    for (int32_t slot = 0; slot < plan.slots; ++slot) sum += kl::load(shares + slot * width + c);
+    sum += load(dw + c, n);
+    if (n == kLanes)
+      kl::store(dw + c, sum);
+    else
+      kl::store_some(dw + c, sum, n);
   }
 }
 
