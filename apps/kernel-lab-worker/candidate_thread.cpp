@@ -19,18 +19,19 @@ std::string text_of(const std::exception& e) {
 
 }  // namespace
 
-CandidateThread::CandidateThread(int threads, uint64_t arena, std::function<bool()> may_continue)
+CandidateThread::CandidateThread(int threads, uint64_t arena, bool for_device,
+                                 std::function<bool()> may_continue)
     : threads_(threads), may_continue_(std::move(may_continue)) {
-  thread_ = std::thread([this, threads, arena] { serve(threads, arena); });
+  thread_ = std::thread([this, threads, arena, for_device] { serve(threads, arena, for_device); });
   thread_.detach();  // the process ends without returning from main
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return ready_; });
 }
 
-void CandidateThread::serve(int threads, uint64_t arena) {
+void CandidateThread::serve(int threads, uint64_t arena, bool for_device) {
   install_signal_stack();
   thread_id_ = static_cast<int>(::syscall(SYS_gettid));
-  filtered_ = filter_candidate_thread(arena);
+  filtered_ = filter_candidate_thread(arena, for_device);
 #pragma omp parallel num_threads(threads)
   install_signal_stack();
 

@@ -15,7 +15,7 @@ class CandidateThread {
  public:
   // `may_continue` is asked several times a second while a job runs; when it says no, the process
   // ends: nobody is left to answer to.
-  CandidateThread(int threads, uint64_t arena, std::function<bool()> may_continue);
+  CandidateThread(int threads, uint64_t arena, bool for_device, std::function<bool()> may_continue);
 
   bool filtered() const { return filtered_; }
   int thread_id() const { return thread_id_; }
@@ -27,7 +27,7 @@ class CandidateThread {
   void on_pool(const std::function<void(int thread)>& body);
 
  private:
-  void serve(int threads, uint64_t arena);
+  void serve(int threads, uint64_t arena, bool for_device);
 
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -8,6 +8,7 @@
 #include <prepared_call.hpp>
 
 #include <lab/build/loader.hpp>
+#include <lab/engine/engine.hpp>
 #include <lab/worker/call_wire.hpp>
 
 #include <fmt/format.h>
@@ -16,8 +17,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <deque>
+#include <map>
 #include <memory>
 #include <optional>
 
@@ -82,14 +85,16 @@ class Host {
     switch (kind) {
       case Kind::hello: return hello(in, out);
       case Kind::load: return load(in, out);
-      case Kind::map: return map(in, descriptor);
-      case Kind::clear: return clear();
+      case Kind::map: return map(in, descriptor, out);
+      case Kind::clear: return clear(out);
       case Kind::domain: return domain(in, out);
       case Kind::prepare: return prepare(in, out);
       case Kind::run: return run(in, out);
-      case Kind::flush: return flush();
+      case Kind::flush: return flush(out);
       case Kind::inspect: return inspect(out);
+      default: break;
     }
+    if (device_ != nullptr) return on_device(kind, in, out);
     return fmt::format("request {} is not known", static_cast<uint32_t>(kind));
   }
 
@@ -107,6 +112,7 @@ class Host {
     const auto request = in.get<Hello>();
     if (!in.ok() || request.version != kVersion || candidate_ != nullptr)
       return fmt::format("hello of version {}, this worker speaks {}", request.version, kVersion);
+    const std::string device = in.get_text();
     threads_ = request.threads;
     HelloReply reply;
     reply.arena = reserve_arena();
@@ -114,16 +120,52 @@ class Host {
     arena_ = reply.arena;
     control_ = floating_point_control();
     flush_.emplace(request.flush_bytes, threads_);
+    // The driver's files, threads and mappings come first: confinement is for what follows.
+    if (auto fault = open_device(device)) {
+      put_fault(out.put(reply), std::move(fault));
+      return {};
+    }
+    const bool for_device = device_ != nullptr;
     reply.no_new_privs = forbid_new_privileges();
-    reply.landlock = forbid_writing_files();
-    reply.seccomp = filter_process();
-    candidate_ = std::make_unique<CandidateThread>(threads_, arena_, [this] { return parent_is_there(); });
+    reply.landlock = forbid_writing_files(for_device);
+    reply.seccomp = filter_process(for_device);
+    candidate_ = std::make_unique<CandidateThread>(threads_, arena_, for_device, [this] { return parent_is_there(); });
     reply.memory_locked = candidate_->filtered();
     reply.candidate_thread = candidate_->thread_id();
-    if (!limit_resources(request.memory_bytes)) return "the memory limit could not be set";
+    if (!limit_resources(request.memory_bytes, for_device)) return "the memory limit could not be set";
     environment_ = environment_hash();
-    out.put(reply);
+    std::optional<DeviceFault> fault;
+    if (for_device) candidate_->call([&] { fault = device_->enter_thread(); });
+    put_fault(out.put(reply), std::move(fault));
+    if (for_device) out.put_text(relaxed(reply));
     return {};
+  }
+
+  std::optional<DeviceFault> open_device(const std::string& name) {
+    if (name.empty()) return std::nullopt;
+    const auto refused = [](const Error& error) {
+      return DeviceFault{error.status, "device", error.what + (error.remedy.empty() ? "" : "; " + error.remedy), true};
+    };
+    const auto engine = find_engine(name);
+    if (!engine.ok()) return refused(engine.error());
+    auto opened = (*engine)->open_device_host();
+    if (!opened.ok()) return refused(opened.error());
+    device_ = std::move(*opened);
+    return std::nullopt;
+  }
+
+  static std::string relaxed(const HelloReply& reply) {
+    return fmt::format("for the device's driver: its files may be written{}, its threads placed, memory mapped, "
+                       "protected and bound without limit",
+                       reply.landlock != 0 ? "" : ", and without Landlock every other file that permissions allow");
+  }
+
+  static void put_fault(Writer& out, std::optional<DeviceFault> fault) {
+    if (!fault) {
+      out.put(WireFault{}).put_text("").put_text("");
+      return;
+    }
+    out.put(WireFault{1, static_cast<uint32_t>(fault->status), fault->fatal}).put_text(fault->rule).put_text(fault->proof);
   }
 
   std::string load(Reader& in, Writer& out) {
@@ -141,7 +183,7 @@ class Host {
     return thrown.empty() ? failure : "the library's constructors threw: " + thrown;
   }
 
-  std::string map(Reader& in, int descriptor) {
+  std::string map(Reader& in, int descriptor, Writer& out) {
     const auto request = in.get<Map>();
     if (!in.ok() || descriptor < 0 || request.address < arena_ + kArenaMargin ||
         request.address + request.bytes > arena_ + kArenaBytes)
@@ -152,11 +194,18 @@ class Host {
                       MAP_SHARED | MAP_FIXED | MAP_POPULATE, descriptor, 0);
     if (at == MAP_FAILED || (request.locked != 0 && ::mprotect(at, request.bytes, PROT_READ) != 0))
       return fmt::format("mapping {} bytes failed: errno {}", request.bytes, errno);
-    return {};
+    if (device_ == nullptr) return {};
+    return on_device_thread(out, [&] {
+      buffers_[request.data_address] = request.buffer;
+      return device_->add(request.buffer, static_cast<MirrorRole>(request.role),
+                          reinterpret_cast<std::byte*>(request.data_address), request.data_bytes);
+    });
   }
 
-  std::string clear() {
+  std::string clear(Writer& out) {
     calls_.clear();
+    buffers_.clear();
+    if (device_ != nullptr) on_device_thread(out, [&] { return device_->clear(); });
     void* at = ::mmap(reinterpret_cast<void*>(arena_), kArenaBytes, PROT_NONE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
     return at == MAP_FAILED ? "the shared buffers could not be unmapped" : std::string();
@@ -164,7 +213,7 @@ class Host {
 
   std::string domain(Reader& in, Writer& out) {
     const auto arm = in.get<int32_t>();
-    const PreparedCall call(get_call(in), threads_);
+    const PreparedCall call = bind(get_call(in));
     if (!in.ok() || !is_arm(arm)) return fmt::format("domain of arm {}: not understood", arm);
     int32_t code = 0;
     std::string text;
@@ -185,7 +234,7 @@ class Host {
 
   std::string prepare(Reader& in, Writer& out) {
     const auto arm = in.get<int32_t>();
-    PreparedCall call(get_call(in), threads_);
+    PreparedCall call = bind(get_call(in));
     if (!in.ok() || !is_arm(arm)) return fmt::format("prepare of arm {}: not understood", arm);
     int32_t code = 0;
     std::string text;
@@ -203,9 +252,9 @@ class Host {
 
   std::string run(Reader& in, Writer& out) {
     const auto index = in.get<int32_t>();
-    if (!in.ok() || index < 0 || static_cast<size_t>(index) >= calls_.size())
-      return fmt::format("run of call {}: not prepared", index);
+    if (!in.ok() || !is_call(index)) return fmt::format("run of call {}: not prepared", index);
     PreparedCall& call = calls_[static_cast<size_t>(index)];
+    if (device_ != nullptr) return run_on_device(index, call, false, out);
     RunReply reply;
     std::string text;
     reply.protection_ns += protect(call.writable(), PROT_READ | PROT_WRITE);
@@ -230,6 +279,115 @@ class Host {
     return {};
   }
 
+  // A call with its tensors where they are: at addresses of the device, where there is one.
+  PreparedCall bind(WireCall call) {
+    if (device_ == nullptr) return PreparedCall(std::move(call), threads_);
+    std::vector<int> bound;
+    const auto move = [&](uint64_t& address) {
+      const auto found = buffers_.find(address);
+      if (address == 0 || found == buffers_.end()) return;
+      bound.push_back(found->second);
+      address = reinterpret_cast<uint64_t>(device_->address(found->second));
+    };
+    for (auto* tensors : {&call.inputs, &call.outputs})
+      for (WireTensor& tensor : *tensors) move(tensor.address);
+    move(call.saved);
+    move(call.scratch);
+    std::sort(bound.begin(), bound.end());
+    bound.erase(std::unique(bound.begin(), bound.end()), bound.end());
+    return PreparedCall(std::move(call), 0, device_->device(), std::move(bound));
+  }
+
+  // The launch runs `run` as on the host, and the device's side does everything around it.
+  std::string run_on_device(int32_t index, PreparedCall& call, bool timed, Writer& out) {
+    RunReply reply;
+    std::string text, thrown;
+    reply.control_before = reply.control_after = control_;
+    const kl_call arguments = call.arguments();
+    const DeviceHost::Launch launch = [&](void* stream) {
+      set_floating_point_control(control_);
+      int32_t code = KL_INTERNAL;
+      try {
+        const kl_result result = call.table->run(call.plan(), &arguments, stream);
+        code = result.code;
+        text = result.text == nullptr ? "" : result.text;
+      } catch (const std::exception& e) {
+        thrown = *e.what() == '\0' ? "an exception without a message" : e.what();
+      } catch (...) {
+        thrown = "something that is not a std::exception";
+      }
+      if (const uint64_t control = floating_point_control(); control != control_) {
+        reply.control_after = control;
+        set_floating_point_control(control_);
+      }
+      return code;
+    };
+    OrDeviceFault<DeviceRun> ran = DeviceRun{};
+    on_candidate(Phase::run, [&] {
+      reply.begin_ns = clock_by_syscall_ns(CLOCK_MONOTONIC);
+      ran = timed ? device_->run_timed(index, launch) : device_->run(call.buffers(), launch);
+      reply.end_ns = clock_by_syscall_ns(CLOCK_MONOTONIC);
+    });
+    reply.threw = !thrown.empty();
+    if (const auto* done = std::get_if<DeviceRun>(&ran)) {
+      reply.code = done->code;
+      reply.span_ns = done->span_ns;
+      reply.bracket_ns = done->bracket_ns;
+      reply.graph_nodes = done->graph_nodes;
+      reply.replay_differs_bytes = done->replay_differs_bytes;
+      put_fault(out, std::nullopt);
+    } else {
+      put_fault(out, std::get<DeviceFault>(ran));
+    }
+    out.put(reply).put_text(text).put_text(thrown);
+    return {};
+  }
+
+  std::string on_device_thread(Writer& out, const std::function<std::optional<DeviceFault>()>& job) {
+    std::optional<DeviceFault> fault;
+    candidate_->call([&] { fault = job(); });
+    put_fault(out, std::move(fault));
+    return {};
+  }
+
+  std::string on_device(Kind kind, Reader& in, Writer& out) {
+    switch (kind) {
+      case Kind::run_timed: {
+        const auto index = in.get<int32_t>();
+        if (!in.ok() || !is_call(index)) return fmt::format("run of call {}: not prepared", index);
+        return run_on_device(index, calls_[static_cast<size_t>(index)], true, out);
+      }
+      case Kind::check_after: {
+        const auto index = in.get<int32_t>();
+        if (!in.ok() || !is_call(index)) return fmt::format("check of call {}: not prepared", index);
+        return on_device_thread(out, [&] { return device_->check_after(calls_[static_cast<size_t>(index)].buffers()); });
+      }
+      case Kind::keep_pool: {
+        const auto pool = in.get<PoolOf>();
+        return on_device_thread(out, [&] { return device_->keep_pool(pool.buffer, pool.dtype); });
+      }
+      case Kind::draw: {
+        const auto draw = in.get<DrawOf>();
+        return on_device_thread(out, [&] { return device_->draw(draw.buffer, draw.rotation, draw.factor); });
+      }
+      case Kind::fill: {
+        const auto fill = in.get<FillOf>();
+        const std::span<const std::byte> unit(reinterpret_cast<const std::byte*>(&fill.unit),
+                                              std::min<size_t>(fill.unit_bytes, sizeof fill.unit));
+        return on_device_thread(out, [&] { return device_->fill(fill.buffer, unit); });
+      }
+      case Kind::fetch: {
+        const auto part = in.get<PartOf>();
+        return on_device_thread(out, [&] { return device_->fetch(part.buffer, part.offset, part.bytes); });
+      }
+      case Kind::fetch_replay: {
+        const auto part = in.get<PartOf>();
+        return on_device_thread(out, [&] { return device_->fetch_replay(part.buffer); });
+      }
+      default: return fmt::format("request {} is not known", static_cast<uint32_t>(kind));
+    }
+  }
+
   void finish(RunReply& reply) const {
     reply.end_ns = clock_by_syscall_ns(CLOCK_MONOTONIC);
     reply.control_after = floating_point_control();
@@ -243,8 +401,9 @@ class Host {
     return clock_by_syscall_ns(CLOCK_THREAD_CPUTIME_ID) - begin;
   }
 
-  std::string flush() {
+  std::string flush(Writer& out) {
     status_.phase = static_cast<uint32_t>(Phase::flush);
+    if (device_ != nullptr) return on_device_thread(out, [&] { return device_->flush(); });
     flush_->run(*candidate_);
     return {};
   }
@@ -264,12 +423,15 @@ class Host {
     return {};
   }
 
+  bool is_call(int32_t index) const { return index >= 0 && static_cast<size_t>(index) < calls_.size(); }
   bool is_arm(int32_t arm) const { return arm >= 0 && static_cast<size_t>(arm) < arms_.size(); }
 
   const Channel& channel_;
   StatusPage& status_;
   std::unique_ptr<CandidateThread> candidate_;
   std::optional<CacheFlush> flush_;
+  std::unique_ptr<DeviceHost> device_;    // null: calls see the host's memory
+  std::map<uint64_t, int> buffers_;       // address in the arena → buffer, where there is a device
   std::vector<KernelLibrary> arms_;
   std::deque<PreparedCall> calls_;  // addresses inside stay valid as it grows
   int threads_ = 1;

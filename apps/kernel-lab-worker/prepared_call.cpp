@@ -10,10 +10,10 @@ kl_result no_sgemm(char, char, int64_t, int64_t, int64_t, float, const float*, i
   return {KL_UNSUPPORTED, "sgemm is not a service of this target"};
 }
 
-DLTensor view(protocol::WireTensor& tensor, bool bound) {
+DLTensor view(protocol::WireTensor& tensor, bool bound, DLDevice device) {
   DLTensor t{};
   t.data = bound ? reinterpret_cast<void*>(tensor.address) : nullptr;
-  t.device = {kDLCPU, 0};
+  t.device = device;
   t.ndim = static_cast<int32_t>(tensor.shape.size());
   t.dtype = tensor.dtype;
   t.shape = tensor.shape.data();
@@ -22,9 +22,9 @@ DLTensor view(protocol::WireTensor& tensor, bool bound) {
   return t;
 }
 
-std::vector<DLTensor> views(std::vector<protocol::WireTensor>& tensors, bool bound) {
+std::vector<DLTensor> views(std::vector<protocol::WireTensor>& tensors, bool bound, DLDevice device) {
   std::vector<DLTensor> result;
-  for (auto& t : tensors) result.push_back(view(t, bound));
+  for (auto& t : tensors) result.push_back(view(t, bound, device));
   return result;
 }
 
@@ -35,13 +35,14 @@ const kl_services& services() {
   return table;
 }
 
-PreparedCall::PreparedCall(protocol::WireCall call, int threads)
+PreparedCall::PreparedCall(protocol::WireCall call, int threads, DLDevice device, std::vector<int> buffers)
     : call_(std::make_unique<protocol::WireCall>(std::move(call))),
-      inputs_(views(call_->inputs, true)),
-      outputs_(views(call_->outputs, true)),
-      blank_inputs_(views(call_->inputs, false)),
-      blank_outputs_(views(call_->outputs, false)),
-      threads_(threads) {}
+      inputs_(views(call_->inputs, true, device)),
+      outputs_(views(call_->outputs, true, device)),
+      blank_inputs_(views(call_->inputs, false, device)),
+      blank_outputs_(views(call_->outputs, false, device)),
+      threads_(threads),
+      buffers_(std::move(buffers)) {}
 
 kl_problem PreparedCall::problem() const {
   return {call_->operation,

@@ -14,7 +14,8 @@ const kl_services& services();
 
 class PreparedCall {
  public:
-  PreparedCall(protocol::WireCall call, int threads);
+  // `buffers`: those the call is bound to, where tensors are on a device.
+  PreparedCall(protocol::WireCall call, int threads, DLDevice device = {kDLCPU, 0}, std::vector<int> buffers = {});
 
   // What `prepare` and the domain see: no data.
   kl_problem problem() const;
@@ -23,6 +24,7 @@ class PreparedCall {
   }
   kl_plan* plan() { return plan_.get(); }
   const std::vector<protocol::Range>& writable() const { return call_->writable; }
+  const std::vector<int>& buffers() const { return buffers_; }
 
   const kl_kernel_table* table = nullptr;
 
@@ -33,6 +35,7 @@ class PreparedCall {
   std::vector<DLTensor> inputs_, outputs_, blank_inputs_, blank_outputs_;
   std::unique_ptr<kl_plan> plan_ = std::make_unique<kl_plan>();
   int threads_;
+  std::vector<int> buffers_;
 };
 
 }  // namespace kl

@@ -1,5 +1,6 @@
 #include <lab/build/builder.hpp>
 
+#include <lab/build/loader.hpp>
 #include <lab/core/files.hpp>
 #include <lab/core/hash.hpp>
 #include <lab/core/installation.hpp>
@@ -15,7 +16,7 @@ namespace {
 
 // Part of a library's name in the cache, not of its identity: raised when the rules of compiling
 // become stricter, so that nothing built under the old ones is taken.
-constexpr std::string_view kBuildRules = "one-file-1";
+constexpr std::string_view kBuildRules = "one-file-2";
 
 constexpr std::string_view kOracleFlags[] = {"-std=c++20", "-O2",     "-ffp-contract=off", "-fPIC",
                                              "-shared",    "-fvisibility=hidden"};
@@ -41,7 +42,8 @@ Result<std::string> headers_hash(const std::vector<fs::path>& include_dirs) {
 // succeed, and a killed build leaves nothing that could be taken for a library.
 Result<BuiltLibrary> build_cached(
     const fs::path& cache, const CompileRequest& wanted, std::string_view key,
-    const std::function<Result<CompileReport>(const CompileRequest&)>& compile) {
+    const std::function<Result<CompileReport>(const CompileRequest&)>& compile,
+    const RunTimeSymbols* run_time) {
   KL_TRY(const std::string source, read_file(wanted.source));
   KL_TRY(const std::string headers, headers_hash(wanted.include_dirs));
   BuiltLibrary built;
@@ -57,6 +59,7 @@ Result<BuiltLibrary> build_cached(
     if (hash.ok() && report.ok() && stored->value("library_hash", "") == *hash) {
       built.library_hash = *hash;
       built.report = *report;
+      built.violations = stored->value("violations", std::vector<std::string>());
       built.from_cache = true;
       return built;
     }
@@ -70,14 +73,21 @@ Result<BuiltLibrary> build_cached(
   request.source = scratch.path() / "source" / wanted.source.filename();
   request.shown_as = wanted.source;
   request.output = scratch.path() / "kernel.so";
+  if (run_time != nullptr && run_time->linked_in) request.bare_output = scratch.path() / "bare.so";
   KL_CHECK(make_directories(request.source.parent_path()));
   KL_CHECK(write_file_atomic(request.source, source));
   KL_TRY(built.report, compile(request));
+  if (run_time != nullptr) {
+    const fs::path& judged = run_time->linked_in ? request.bare_output : request.output;
+    KL_TRY(const LibrarySymbols symbols, read_symbols(judged, run_time->load_functions));
+    built.violations = symbol_violations(symbols, *run_time);
+  }
   KL_TRY(const std::string library, read_file(request.output));
   built.library_hash = sha256_hex(library);
   KL_CHECK(write_file_atomic(built.path, library));
   KL_CHECK(write_file_atomic(report_path, dump_pretty({{"library_hash", built.library_hash},
                                                        {"source", wanted.source.string()},
+                                                       {"violations", built.violations},
                                                        {"report", to_json(built.report)}})));
   return built;
 }
@@ -95,8 +105,10 @@ Result<BuiltLibrary> Builder::build(const BuildRequest& request) const {
   const CompileRequest wanted{request.source, {}, include_dirs_or_default(request.include_dirs),
                               request.sanitizer, {}};
   KL_TRY(const std::string key, engine_.build_key(wanted));
-  return build_cached(cache_, wanted, key,
-                      [&](const CompileRequest& r) { return engine_.compile(r); });
+  const RunTimeSymbols run_time = engine_.run_time_symbols();
+  // Instrumented builds call into their sanitizer and are never judged.
+  return build_cached(cache_, wanted, key, [&](const CompileRequest& r) { return engine_.compile(r); },
+                      request.sanitizer.empty() ? &run_time : nullptr);
 }
 
 Result<BuiltLibrary> Builder::build_oracle(const fs::path& source) const {
@@ -107,7 +119,7 @@ Result<BuiltLibrary> Builder::build_oracle(const fs::path& source) const {
   std::string key = "oracle " + compiler->version();
   for (const auto& flag : flags) key += " " + flag;
   return build_cached(cache_, wanted, key,
-                      [&](const CompileRequest& r) { return compiler->compile(r, flags); });
+                      [&](const CompileRequest& r) { return compiler->compile(r, flags); }, nullptr);
 }
 
 }  // namespace kl

@@ -17,6 +17,8 @@ struct BuiltLibrary {
   std::string library_hash;      // SHA-256 of the library file
   bool from_cache = false;
   CompileReport report;
+  // Kernels: what the library uses or does that a kernel may not; see symbol_violations.
+  std::vector<std::string> violations;
 };
 
 struct BuildRequest {

@@ -4,6 +4,7 @@
 #include <kernel_lab/kernel.h>
 #include <kernel_lab/oracle.hpp>
 #include <lab/core/result.hpp>
+#include <lab/engine/engine.hpp>
 
 #include <filesystem>
 #include <string>
@@ -19,12 +20,15 @@ struct LibrarySymbols {
   std::vector<std::string> needed;        // DT_NEEDED
   bool has_constructors = false;          // beyond what the compiler's start files bring
 };
-Result<LibrarySymbols> read_symbols(const std::filesystem::path& library);
+// An engine's own compiler may run `load_functions` more when the library is loaded.
+Result<LibrarySymbols> read_symbols(const std::filesystem::path& library, int load_functions = 0);
 
 // A rule a library breaks before it ever runs: a second exported symbol, a needed object or an
 // undefined symbol outside the permitted set (process control, dynamic loading, files, sockets,
 // threads, signals, memory protection …). Empty when it breaks none. Each text names the symbol.
-std::vector<std::string> symbol_violations(const LibrarySymbols& symbols);
+// `run_time` permits what an engine's kernels need beyond that.
+std::vector<std::string> symbol_violations(const LibrarySymbols& symbols,
+                                           const RunTimeSymbols& run_time = {});
 
 class KernelLibrary {
  public:

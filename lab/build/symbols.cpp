@@ -91,9 +91,10 @@ bool is_permitted(const std::string& name) {
 constexpr uint64_t kStartFileInitBytes = 27;  // 23, or 27 with endbr64: no room for a call
 constexpr uint64_t kStartFileArrayBytes = 8;
 
-bool runs_at_load(const Elf64_Dyn& entry) {
+bool runs_at_load(const Elf64_Dyn& entry, int load_functions) {
   switch (entry.d_tag) {
     case DT_INIT_ARRAYSZ:
+      return entry.d_un.d_val > kStartFileArrayBytes * (1 + static_cast<uint64_t>(load_functions));
     case DT_FINI_ARRAYSZ: return entry.d_un.d_val > kStartFileArrayBytes;
     case DT_PREINIT_ARRAYSZ: return entry.d_un.d_val > 0;
     default: return false;
@@ -109,7 +110,7 @@ bool is_resolver(const Elf64_Ehdr& header, const Elf64_Rela& relocation) {
 
 }  // namespace
 
-Result<LibrarySymbols> read_symbols(const std::filesystem::path& library) {
+Result<LibrarySymbols> read_symbols(const std::filesystem::path& library, int load_functions) {
   KL_TRY(const std::string content, read_file(library));
   const Elf elf(content);
   const auto broken = [&](std::string_view why) {
@@ -142,7 +143,7 @@ Result<LibrarySymbols> read_symbols(const std::filesystem::path& library) {
       for (uint64_t at = 0; at + sizeof(Elf64_Dyn) <= section.sh_size; at += sizeof(Elf64_Dyn)) {
         Elf64_Dyn entry{};
         if (!elf.read(section.sh_offset + at, entry)) return broken("truncated");
-        symbols.has_constructors |= runs_at_load(entry);
+        symbols.has_constructors |= runs_at_load(entry, load_functions);
         if (entry.d_tag == DT_NEEDED) symbols.needed.push_back(elf.string_at(strings + entry.d_un.d_val));
       }
       continue;
@@ -158,13 +159,14 @@ Result<LibrarySymbols> read_symbols(const std::filesystem::path& library) {
   return symbols;
 }
 
-std::vector<std::string> symbol_violations(const LibrarySymbols& symbols) {
+std::vector<std::string> symbol_violations(const LibrarySymbols& symbols,
+                                           const RunTimeSymbols& run_time) {
   std::vector<std::string> broken;
   for (const auto& name : symbols.exported)
     if (name != "kl_kernel")
       broken.push_back(fmt::format("exports {}: kl_kernel is the one symbol a kernel exports", name));
   for (const auto& name : symbols.undefined) {
-    if (is_permitted(name)) continue;
+    if (is_permitted(name) || contains(run_time.functions, name)) continue;
     const bool allocates = contains(kAllocation, name) || name.starts_with("_Znw") ||
                            name.starts_with("_Zna") || name.starts_with("_Zdl") || name.starts_with("_Zda");
     broken.push_back(allocates

@@ -2,29 +2,17 @@
 
 #include <lab/core/files.hpp>
 #include <lab/core/process.hpp>
+#include <lab/engine/one_file.hpp>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstdlib>
-#include <optional>
 #include <sstream>
 
 namespace kl {
 namespace {
-
-constexpr size_t kShownLines = 40;
-
-std::string trimmed_message(const std::string& text) {
-  std::istringstream lines(text);
-  std::string line, result;
-  size_t count = 0;
-  while (std::getline(lines, line))
-    if (++count <= kShownLines) result += line + "\n";
-  if (count > kShownLines) result += fmt::format("… {} more lines\n", count - kShownLines);
-  return result;
-}
 
 // "file.cpp:12:5: optimized: loop vectorized using 32 byte vectors" of the source's own lines.
 std::vector<std::string> vectorisation_notes(const std::string& text, const std::string& source) {
@@ -46,12 +34,6 @@ std::string replaced(std::string text, const std::string& from, const std::strin
   return text;
 }
 
-fs::path real_path(const fs::path& path) {
-  std::error_code code;
-  const fs::path result = fs::weakly_canonical(path, code);
-  return code ? path : result;
-}
-
 // The folders the compiler names between these two lines of `-v`.
 std::vector<fs::path> search_folders(const std::string& verbose) {
   std::istringstream lines(verbose);
@@ -63,50 +45,6 @@ std::vector<fs::path> search_folders(const std::string& verbose) {
     if (inside && line.starts_with(' ')) folders.emplace_back(line.substr(1));
   }
   return folders;
-}
-
-// The prerequisites of a make rule, as compiler and assembler write them.
-std::vector<fs::path> prerequisites(const std::string& rule) {
-  std::vector<fs::path> files;
-  std::string name;
-  const auto finish = [&] {
-    if (!name.empty()) files.emplace_back(name);
-    name.clear();
-  };
-  const size_t colon = rule.find(": ");
-  for (size_t i = colon == std::string::npos ? 0 : colon + 1; i < rule.size(); ++i) {
-    const char c = rule[i];
-    const char next = i + 1 < rule.size() ? rule[i + 1] : '\0';
-    if (c == '\\' && next == '\n') continue;
-    if (c == '\\' && (next == ' ' || next == '#' || next == '\\')) name += rule[++i];
-    else if (c == '$' && next == '$') name += rule[++i];
-    else if (c == ' ' || c == '\n' || c == '\t') finish();
-    else name += c;
-  }
-  finish();
-  return files;
-}
-
-bool is_within(const fs::path& file, const fs::path& folder) {
-  return std::mismatch(folder.begin(), folder.end(), file.begin(), file.end()).first ==
-         folder.end();
-}
-
-// The first file that was read from outside `folders`.
-// Relative names, as the assembler's for the source itself, are of the working folder `work`.
-std::optional<fs::path> read_from_outside(const fs::path& rule_file, const fs::path& work,
-                                          const std::vector<fs::path>& folders) {
-  const auto rule = read_file(rule_file);
-  if (!rule.ok()) return rule_file;
-  for (const fs::path& file : prerequisites(*rule)) {
-    // By its name too: an include folder may hold links to what it offers.
-    const fs::path real = real_path(work / file), named = (work / file).lexically_normal();
-    const auto holds = [&](const fs::path& folder) {
-      return is_within(real, real_path(folder)) || is_within(named, folder.lexically_normal());
-    };
-    if (std::none_of(folders.begin(), folders.end(), holds)) return file;
-  }
-  return std::nullopt;
 }
 
 }  // namespace
@@ -168,10 +106,7 @@ Result<CompileReport> HostCompiler::compile(const CompileRequest& request,
   for (const fs::path& rule : {headers, assembled}) {
     if (rule == assembled && !gcc) continue;
     if (const auto outside = read_from_outside(rule, work.path(), permitted))
-      return make_error(Status::build_failed,
-                        fmt::format("{} reads {} while it is compiled: a kernel is one file, and no hash "
-                                    "would cover another", shown, outside->string()),
-                        "paste what it needs into the kernel file");
+      return reads_another_file(shown, *outside);
   }
   return CompileReport{version_, std::move(flags), vectorisation_notes(said, shown),
                        run.wall_seconds};

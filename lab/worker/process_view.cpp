@@ -60,6 +60,7 @@ ProcessView view_process(pid_t pid, uint64_t skip_begin, uint64_t skip_end) {
   const std::string folder = fmt::format("/proc/{}", pid);
   each_number(folder + "/task", [&](int thread, const fs::path& path) {
     view.threads[thread] = affinity_of(thread);
+    std::getline(std::ifstream(path / "comm"), view.thread_names[thread]);
     std::ifstream children(path / "children");
     for (pid_t child = 0; children >> child;) view.children.insert(child);
   });

@@ -12,6 +12,7 @@ namespace kl {
 
 struct ProcessView {
   std::map<pid_t, std::string> threads;      // id → affinity mask, "0-3,8"
+  std::map<pid_t, std::string> thread_names;
   std::set<pid_t> children;
   std::map<int, std::string> open_files;     // descriptor → what it is
   std::map<std::string, bool> mapped_files;  // path → some of it is executable

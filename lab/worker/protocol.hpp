@@ -3,6 +3,8 @@
 // written ahead of time.
 #pragma once
 
+#include <dlpack/dlpack.h>
+
 #include <cstdint>
 #include <cstring>
 #include <span>
@@ -12,7 +14,7 @@
 
 namespace kl::protocol {
 
-inline constexpr uint32_t kVersion = 1;
+inline constexpr uint32_t kVersion = 2;
 inline constexpr size_t kMessageBytes = 60 << 10;
 inline constexpr int kChannelFd = 3;
 inline constexpr int kStatusFd = 4;
@@ -24,7 +26,11 @@ inline constexpr uint64_t kArenaBytes = uint64_t{1} << 38;
 // unless it is longer than this, and the filter denies such lengths.
 inline constexpr uint64_t kArenaMargin = uint64_t{1} << 32;
 
-enum class Kind : uint32_t { hello, load, map, clear, domain, prepare, run, flush, inspect };
+enum class Kind : uint32_t {
+  hello, load, map, clear, domain, prepare, run, flush, inspect,
+  // On a device only.
+  run_timed, check_after, keep_pool, draw, fill, fetch, fetch_replay
+};
 
 struct Header {
   uint32_t kind = 0;
@@ -104,6 +110,7 @@ struct Hello {
   int32_t threads = 1;
   int64_t memory_bytes = 0;
   int64_t flush_bytes = 0;  // 0: twice the last-level cache
+  // Followed by the text of WorkerLimits::device.
 };
 
 struct HelloReply {
@@ -118,8 +125,12 @@ struct HelloReply {
 
 // A file to map at an address of the arena; the descriptor travels beside it.
 struct Map {
+  int32_t buffer = 0;
+  uint32_t role = 0;
   uint64_t address = 0;
   uint64_t bytes = 0;
+  uint64_t data_address = 0;
+  uint64_t data_bytes = 0;
   uint32_t written = 0;  // by calls; else never
   uint32_t locked = 0;   // read-only while no call runs
 };
@@ -138,6 +149,39 @@ struct RunReply {
   int64_t protection_ns = 0;  // processor time the host itself spent on unlocking and locking
   uint64_t control_before = 0;  // floating-point control state of the candidate's thread
   uint64_t control_after = 0;
+  // On a device.
+  int64_t span_ns = -1;
+  int64_t bracket_ns = 0;
+  int32_t graph_nodes = -1;
+  int32_t reserved = 0;
+  int64_t replay_differs_bytes = 0;
+};
+
+// A fault of a device's, before everything else a reply there holds.
+struct WireFault {
+  uint32_t there_is = 0;
+  uint32_t status = 0;
+  uint32_t fatal = 0;
+};
+
+struct PoolOf {
+  int32_t buffer = 0;
+  DLDataType dtype{kDLFloat, 32, 1};
+};
+struct DrawOf {
+  int32_t buffer = 0;
+  int64_t rotation = 0;
+  double factor = 1;
+};
+struct FillOf {
+  int32_t buffer = 0;
+  uint32_t unit_bytes = 0;
+  uint64_t unit = 0;
+};
+struct PartOf {
+  int32_t buffer = 0;
+  uint64_t offset = 0;
+  uint64_t bytes = 0;
 };
 
 struct InspectReply {

@@ -71,7 +71,7 @@ Result<SharedBuffers::Placed> SharedBuffers::add(BufferRole role, size_t bytes) 
     return error;
   }
   Placed placed{};
-  if (role == BufferRole::input) {
+  if (role == BufferRole::input && !staged_) {
     // A descriptor opened for reading: no mapping of it can ever be made writable.
     placed.descriptor = ::open(fmt::format("/proc/self/fd/{}", file).c_str(), O_RDONLY | O_CLOEXEC);
     ::close(file);

@@ -16,6 +16,8 @@ class SharedBuffers {
   ~SharedBuffers() { clear(); }
 
   void set_arena(uint64_t begin) { arena_ = begin; }
+  // The worker may write inputs too: there they are what is uploaded, not what a call sees.
+  void stage_for_device() { staged_ = true; }
 
   struct Placed {
     BufferId id;
@@ -59,6 +61,7 @@ class SharedBuffers {
     size_t mapped() const { return before + bytes + after; }
   };
   std::vector<Buffer> buffers_;
+  bool staged_ = false;
   uint64_t arena_ = 0;
   uint64_t next_ = 0;
   int64_t total_bytes_ = 0;

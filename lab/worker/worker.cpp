@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <optional>
 
@@ -84,6 +85,12 @@ class HostedWorker final : public Worker {
     Reader reader() const { return Reader(bytes); }
     std::string text() const { return reader().get_text(); }
   };
+  // Takes the device's fault off the front of an answer; a fatal one ends the worker.
+  std::optional<Fault> fault_in(Reader& in);
+  // For requests that a device alone is asked, and whose answer is nothing but a fault or none.
+  OrFault<std::monostate> on_device(const Writer& request);
+  bool on_device() const { return !limits_.device.empty(); }
+  bool is_drivers(const std::string& what) const;
   static Writer request(Kind kind) { return Writer(Header{static_cast<uint32_t>(kind), 0, random_token()}); }
   OrFault<Reply> exchange(const Writer& request, int descriptor = -1);
   // The worker cannot be used any more; every later call answers the same.
@@ -99,6 +106,7 @@ class HostedWorker final : public Worker {
   }
   Result<WireCall> on_wire(const CallBinding& call, bool bound) const;
   OrFault<CallTiming> run_once(CallId call, bool timed);
+  OrFault<CallTiming> timed_by_device(const RunReply& run, CallTiming timing, bool timed);
 
   WorkerLimits limits_;
   int threads_;
@@ -113,6 +121,7 @@ class HostedWorker final : public Worker {
   };
   std::map<BufferId, Pool> pools_;
   std::optional<Fault> ended_;
+  int threads_seen_ = 0;     // of a device's driver too, and found to be right
   int hidden_in_a_row_ = 0;  // checked calls that used more processor time than they said
 };
 
@@ -174,7 +183,9 @@ Fault HostedWorker::broken(std::string_view step, const Reply& reply) {
 }
 
 std::optional<Fault> HostedWorker::greet() {
-  auto answer = exchange(request(Kind::hello).put(Hello{kVersion, threads_, limits_.memory_bytes, 0}));
+  auto answer = exchange(request(Kind::hello)
+                             .put(Hello{kVersion, threads_, limits_.memory_bytes, 0})
+                             .put_text(limits_.device));
   if (auto* fault = std::get_if<Fault>(&answer)) return *fault;
   const Reply& reply = std::get<0>(answer);
   if (reply.failed) return broken("start", reply);
@@ -184,10 +195,12 @@ std::optional<Fault> HostedWorker::greet() {
     return end({Status::execution_failed, "worker",
                 fmt::format("kernel-lab-worker speaks version {}, this lab speaks {}; install both together",
                             hello.version, kVersion)});
+  if (auto fault = fault_in(in)) return end(*fault);
   arena_ = hello.arena;
   buffers_.set_arena(arena_);
+  if (on_device()) buffers_.stage_for_device();
   confinement_ = {hello.landlock != 0, hello.seccomp != 0, hello.no_new_privs != 0,
-                  hello.memory_locked != 0, {}};
+                  hello.memory_locked != 0 && !on_device(), on_device() ? in.get_text() : std::string()};
   baseline_ = view();
   return std::nullopt;
 }
@@ -213,17 +226,27 @@ OrFault<BufferId> HostedWorker::add_buffer(BufferRole role, size_t bytes) {
                              bytes, limits_.memory_bytes)};
   auto placed = buffers_.add(role, bytes);
   if (!placed.ok()) return fault_of(placed.error(), "memory");
-  const Map map{placed->address, placed->bytes, role != BufferRole::input, role == BufferRole::output};
+  const Map map{placed->id, static_cast<uint32_t>(role), placed->address, placed->bytes,
+                buffers_.address(placed->id), bytes, on_device() || role != BufferRole::input,
+                !on_device() && role == BufferRole::output};
   auto answer = exchange(request(Kind::map).put(map), placed->descriptor);
   ::close(placed->descriptor);
   KL_OR_FAULT(const Reply reply, std::move(answer));
   if (reply.failed) return broken("add_buffer", reply);
+  if (on_device()) {
+    Reader in = reply.reader();
+    if (auto fault = fault_in(in)) return *fault;
+  }
   return placed->id;
 }
 
 OrFault<std::monostate> HostedWorker::drop_buffers() {
   KL_OR_FAULT(const Reply reply, exchange(request(Kind::clear)));
   if (reply.failed) return broken("drop_buffers", reply);
+  if (on_device()) {
+    Reader in = reply.reader();
+    if (auto fault = fault_in(in)) return *fault;
+  }
   buffers_.clear();
   pools_.clear();
   return std::monostate{};
@@ -231,6 +254,7 @@ OrFault<std::monostate> HostedWorker::drop_buffers() {
 
 OrFault<std::monostate> HostedWorker::keep_pool(BufferId buffer, DLDataType dtype) {
   if (auto fault = unusable(buffer)) return *fault;
+  if (on_device()) return on_device(request(Kind::keep_pool).put(PoolOf{buffer, dtype}));
   const std::byte* data = buffers_.data(buffer);
   pools_[buffer] = {dtype, {data, data + buffers_.size(buffer)}};
   return std::monostate{};
@@ -238,6 +262,7 @@ OrFault<std::monostate> HostedWorker::keep_pool(BufferId buffer, DLDataType dtyp
 
 OrFault<std::monostate> HostedWorker::draw(BufferId buffer, int64_t rotation, double factor) {
   if (auto fault = unusable(buffer)) return *fault;
+  if (on_device()) return on_device(request(Kind::draw).put(DrawOf{buffer, rotation, factor}));
   const auto pool = pools_.find(buffer);
   if (pool == pools_.end())
     return Fault{Status::execution_failed, "binding",
@@ -248,18 +273,45 @@ OrFault<std::monostate> HostedWorker::draw(BufferId buffer, int64_t rotation, do
 
 OrFault<std::monostate> HostedWorker::fill(BufferId buffer, std::span<const std::byte> unit) {
   if (auto fault = unusable(buffer)) return *fault;
+  if (on_device()) {
+    FillOf fill{buffer, static_cast<uint32_t>(unit.size()), 0};
+    std::memcpy(&fill.unit, unit.data(), std::min(unit.size(), sizeof fill.unit));
+    return on_device(request(Kind::fill).put(fill));
+  }
   std::byte* data = buffers_.data(buffer);
   const size_t bytes = buffers_.size(buffer);
   for (size_t i = 0; i < bytes; ++i) data[i] = unit[i % unit.size()];
   return std::monostate{};
 }
 
-OrFault<std::monostate> HostedWorker::fetch(BufferId buffer, size_t, size_t) {
+OrFault<std::monostate> HostedWorker::fetch(BufferId buffer, size_t offset, size_t bytes) {
   if (auto fault = unusable(buffer)) return *fault;
+  if (on_device()) return on_device(request(Kind::fetch).put(PartOf{buffer, offset, bytes}));
   return std::monostate{};
 }
 
-OrFault<std::monostate> HostedWorker::fetch_replay(BufferId buffer) { return fetch(buffer, 0, 0); }
+OrFault<std::monostate> HostedWorker::fetch_replay(BufferId buffer) {
+  if (auto fault = unusable(buffer)) return *fault;
+  if (on_device()) return on_device(request(Kind::fetch_replay).put(PartOf{buffer, 0, 0}));
+  return std::monostate{};
+}
+
+std::optional<Fault> HostedWorker::fault_in(Reader& in) {
+  const auto wire = in.get<WireFault>();
+  std::string rule = in.get_text(), proof = in.get_text();
+  if (!in.ok()) return end({Status::rejected, "forged-answer", "an answer about the device is too short"});
+  if (wire.there_is == 0) return std::nullopt;
+  Fault fault{static_cast<Status>(wire.status), std::move(rule), std::move(proof)};
+  return wire.fatal != 0 ? end(std::move(fault)) : fault;
+}
+
+OrFault<std::monostate> HostedWorker::on_device(const Writer& request) {
+  KL_OR_FAULT(const Reply reply, exchange(request));
+  if (reply.failed) return broken("a request to the device", reply);
+  Reader in = reply.reader();
+  if (auto fault = fault_in(in)) return *fault;
+  return std::monostate{};
+}
 
 std::optional<Fault> HostedWorker::unusable(BufferId buffer) const {
   if (ended_) return *ended_;
@@ -344,7 +396,8 @@ OrFault<CallId> HostedWorker::prepare(ArmId arm, const CallBinding& call) {
 OrFault<CallTiming> HostedWorker::run_once(CallId call, bool timed) {
   ClockEvidence clock;
   clock.threads = threads_;
-  const Writer message = std::move(request(Kind::run).put(static_cast<int32_t>(call)));
+  const Kind kind = timed && on_device() ? Kind::run_timed : Kind::run;
+  const Writer message = std::move(request(kind).put(static_cast<int32_t>(call)));
   const int64_t used_before = processor_time_ns(process_->pid());
   clock.parent_begin_ns = monotonic_ns();
   auto answer = exchange(message);
@@ -353,6 +406,8 @@ OrFault<CallTiming> HostedWorker::run_once(CallId call, bool timed) {
   clock.processor_ns = processor_time_ns(process_->pid()) - used_before;
   if (reply.failed) return broken("run", reply);
   Reader in = reply.reader();
+  if (on_device())
+    if (auto fault = fault_in(in)) return *fault;
   const auto run = in.get<RunReply>();
   CallTiming timing;
   timing.code = run.code;
@@ -372,6 +427,7 @@ OrFault<CallTiming> HostedWorker::run_once(CallId call, bool timed) {
   constexpr int kCallsInARow = 3;
   clock.processor_ns = timed ? clock.protection_ns
                              : std::max(clock.protection_ns, clock.processor_ns - kBusyMachine_ns);
+  if (on_device()) return timed_by_device(run, std::move(timing), timed);
   const bool inside = clock.worker_begin_ns >= clock.parent_begin_ns &&
                       clock.worker_begin_ns <= clock.worker_end_ns &&
                       clock.worker_end_ns <= clock.parent_end_ns;
@@ -397,6 +453,22 @@ OrFault<CallTiming> HostedWorker::run_once(CallId call, bool timed) {
   return timing;
 }
 
+// The device's span lies inside the parent's bracket, or one of the two clocks is wrong.
+OrFault<CallTiming> HostedWorker::timed_by_device(const RunReply& run, CallTiming timing, bool timed) {
+  timing.worker_ns = run.span_ns;
+  timing.bracket_ns = run.bracket_ns;
+  timing.graph_nodes = run.graph_nodes;
+  timing.replay_differs_bytes = run.replay_differs_bytes;
+  timing.processor_ns = 0;  // the host spins while it waits
+  if (timed && run.span_ns > timing.parent_ns + timing.parent_ns / 4)
+    return end({Status::rejected, "clock-disagrees",
+                fmt::format("the device says {} ns, the parent saw {} ns", run.span_ns, timing.parent_ns)});
+  if (run.control_after != run.control_before)
+    return Fault{Status::rejected, "floating-point-state",
+                 fmt::format("run left the control state {:#x}, it was {:#x}", run.control_after, run.control_before)};
+  return timing;
+}
+
 OrFault<CallTiming> HostedWorker::run(CallId call) {
   KL_OR_FAULT(const CallTiming timing, run_once(call, false));
   if (auto fault = check_host_state()) return *fault;
@@ -408,12 +480,21 @@ OrFault<CallTiming> HostedWorker::run_timed(CallId call, bool cold) {
   if (cold) {
     KL_OR_FAULT(const Reply reply, exchange(request(Kind::flush)));
     if (reply.failed) return broken("flush", reply);
+    Reader in = reply.reader();
+    if (on_device())
+      if (auto fault = fault_in(in)) return *fault;
   }
   KL_OR_FAULT(const CallTiming timing, run_once(call, true));
-  if (count_threads(process_->pid()) > static_cast<int>(baseline_.threads.size())) {
+  if (on_device()) {
+    KL_OR_FAULT([[maybe_unused]] const auto checked,
+                on_device(request(Kind::check_after).put(static_cast<int32_t>(call))));
+  }
+  const int threads = count_threads(process_->pid());
+  if (threads > std::max(threads_seen_, static_cast<int>(baseline_.threads.size()))) {
     // A pool that a kernel shrank and grew again may still be losing its old threads.
     if (auto fault = check_host_state()) return *fault;
     if (auto fault = check_process()) return *fault;
+    if (on_device()) threads_seen_ = threads;
   }
   if (auto fault = check_alive()) return *fault;
   return timing;
@@ -444,36 +525,55 @@ std::optional<Fault> HostedWorker::check_host_state() {
   return std::nullopt;
 }
 
+// What a device's driver opens and maps as it goes along.
+bool HostedWorker::is_drivers(const std::string& what) const {
+  if (!on_device()) return false;
+  for (const char* prefix : {"/dev/nvidia", "/dev/zero", "/memfd:", "anon_inode:", "pipe:", "/proc/driver/nvidia"})
+    if (what.starts_with(prefix)) return true;
+  return what.find("libcuda") != std::string::npos || what.find("libnvidia") != std::string::npos;
+}
+
 // Threads, children, files and mappings beyond those there before the candidate.
 std::optional<Fault> HostedWorker::check_process() {
   ProcessView now = view();
+  const auto own_threads = [&](const ProcessView& v) {
+    // The driver names its threads.
+    return std::count_if(v.threads.begin(), v.threads.end(), [&](const auto& thread) {
+      return !on_device() || baseline_.threads.contains(thread.first) ||
+             !v.thread_names.at(thread.first).starts_with("cuda");
+    });
+  };
+  const auto expected = static_cast<int64_t>(baseline_.threads.size());
   // A joined thread stays visible for a moment.
-  for (int i = 0; i < 20 && now.threads.size() > baseline_.threads.size(); ++i) {
+  for (int i = 0; i < 20 && own_threads(now) > expected; ++i) {
     ::poll(nullptr, 0, 2);
     now = view();
   }
-  if (now.threads.size() > baseline_.threads.size()) {
+  if (own_threads(now) > expected) {
     for (int i = 0; i < 4; ++i) {  // what it is about to do says more than that it is there
       ::poll(nullptr, 0, 50);
       if (auto fault = check_host_state()) return *fault;
     }
+    std::string names;
+    for (const auto& [thread, name] : now.thread_names)
+      if (!baseline_.threads.contains(thread)) names += " " + name;
     return end({Status::rejected, "new-thread",
-                fmt::format("{} threads, {} before the candidate", now.threads.size(), baseline_.threads.size())});
+                fmt::format("{} threads, {} before the candidate; new:{}", now.threads.size(), expected, names)});
   }
   if (!now.children.empty())
     return end({Status::rejected, "child-process", fmt::format("left child {}", *now.children.begin())});
   const std::string& mask = baseline_.threads.begin()->second;
   for (const auto& [thread, affinity] : now.threads)
-    if (affinity != mask && !affinity.empty())
+    if (affinity != mask && !affinity.empty() && !on_device())
       return end({Status::rejected, "affinity",
                   fmt::format("thread {} may run on cores {}, was {}", thread, affinity, mask)});
   for (const auto& [fd, what] : now.open_files) {
     const auto before = baseline_.open_files.find(fd);
-    if (before == baseline_.open_files.end() || before->second != what)
+    if ((before == baseline_.open_files.end() || before->second != what) && !is_drivers(what))
       return end({Status::rejected, "open-file", fmt::format("descriptor {} is {}", fd, what)});
   }
   for (const auto& [path, executable] : now.mapped_files)
-    if (!baseline_.mapped_files.contains(path))
+    if (!baseline_.mapped_files.contains(path) && !is_drivers(path))
       return end({Status::rejected, "mapped-file", fmt::format("{} is mapped", path)});
   return check_alive();  // the view of a dying process is clean
 }
@@ -488,7 +588,8 @@ OrFault<Worker::Footprint> HostedWorker::footprint() {
 }  // namespace
 
 OrFault<std::unique_ptr<Worker>> Worker::start(const WorkerLimits& limits) {
-  const int threads = limits.threads > 0 ? limits.threads : usable_cores();
+  // On a device the host's threads only launch.
+  const int threads = !limits.device.empty() ? 1 : limits.threads > 0 ? limits.threads : usable_cores();
   auto process = WorkerProcess::start(limits, threads);
   if (!process.ok()) return fault_of(process.error(), "worker");
   auto worker = std::make_unique<HostedWorker>(limits, threads, std::move(*process));

@@ -32,14 +32,20 @@ struct Descriptor {
   int release() { return std::exchange(fd, -1); }
 };
 
-// Nothing of the caller's environment enters a measurement but where libraries are found.
-std::vector<std::string> worker_environment(int threads) {
+// Nothing of the caller's environment enters a measurement but where libraries are found and which
+// devices there are.
+std::vector<std::string> worker_environment(const WorkerLimits& limits, int threads) {
   std::vector<std::string> result = {
       "PATH=/usr/bin:/bin",       "LANG=C",
       "OMP_WAIT_POLICY=passive",  "OMP_DYNAMIC=false",
       "OMP_MAX_ACTIVE_LEVELS=1",  fmt::format("OMP_NUM_THREADS={}", threads),
   };
   if (const char* path = std::getenv("LD_LIBRARY_PATH")) result.push_back(fmt::format("LD_LIBRARY_PATH={}", path));
+  if (limits.device.empty()) return result;
+  // Code is loaded with its library and never cached in files; streams do not share hardware queues.
+  result.insert(result.end(), {"CUDA_MODULE_LOADING=EAGER", "CUDA_CACHE_DISABLE=1", "CUDA_DEVICE_MAX_CONNECTIONS=32"});
+  for (const char* name : {"CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES"})
+    if (const char* value = std::getenv(name)) result.push_back(fmt::format("{}={}", name, value));
   return result;
 }
 
@@ -99,7 +105,7 @@ Result<std::unique_ptr<WorkerProcess>> WorkerProcess::start(const WorkerLimits& 
   std::unique_ptr<WorkerProcess> worker(new WorkerProcess);
   worker->status_ = static_cast<StatusPage*>(status);
   worker->printed_limit_ = limits.printed_bytes;
-  auto environment = worker_environment(threads);
+  auto environment = worker_environment(limits, threads);
   std::vector<char*> envp;
   for (auto& entry : environment) envp.push_back(entry.data());
   envp.push_back(nullptr);

@@ -19,7 +19,7 @@ struct Flags {
 };
 
 Result<fs::path> baseline_source(const Context& context, const Session& session, const std::string& against) {
-  if (against == "reference") return session.target.reference();
+  if (against == "reference") return session.target.reference(*context.engine);
   if (against == "vendor")
     return make_error(Status::missing_runtime,
                       fmt::format("no vendor library has {} on {}", session.target.key, context.engine->name()),

@@ -103,6 +103,43 @@ std::string ceilings_text(const Calibration& calibration, const Style& style) {
   return "copy ceilings, GB/s, cold caches\n" + table.text(style);
 }
 
+// By the engine's own probes where it has a device, else by the host's.
+Outcome add_ceilings(const Context& context, bool quick, Calibration& calibration) {
+  KL_TRY(auto measured, context.engine->ceilings({quick, context.progress}));
+  if (measured) {
+    calibration.timer_resolution_ns = measured->timer_resolution_ns;
+    calibration.flush_bytes = measured->flush_bytes;
+    calibration.ceilings = std::move(measured->ceilings);
+    calibration.device = std::move(measured->figures);
+    return {};
+  }
+  CopyProbe probe = copy_probe(quick);
+  probe.progress = context.progress;
+  calibration.timer_resolution_ns = measure_timer_resolution_ns();
+  calibration.flush_bytes = 2 * last_level_cache_bytes();  // what the worker and the probes write
+  calibration.ceilings = measure_copy_ceilings(probe);
+  return {};
+}
+
+std::string figures_text(const DeviceFigures& f, const Style& style) {
+  Table table({"", ">", ""});
+  const auto row = [&](const char* name, const std::optional<double>& value, const char* unit) {
+    table.row({name, value ? fmt::format("{:.4g}", *value) : "unknown", unit});
+  };
+  row("matrix product, bf16", f.bf16_tflop_per_s, "TFLOP/s");
+  row("matrix product, tf32", f.tf32_tflop_per_s, "TFLOP/s");
+  row("matrix product, fp32", f.fp32_tflop_per_s, "TFLOP/s");
+  row("launch and wait", f.launch_us, "us");
+  row("launch, one of many", f.launch_rate_us, "us");
+  row("graph launch and wait", f.graph_launch_us, "us");
+  row("wait for an idle stream", f.sync_us, "us");
+  row("empty event bracket", f.event_bracket_ns, "ns");
+  row("step of the device's timer", f.device_clock_ns, "ns");
+  const std::optional<double> knee = f.cache_knee_bytes ? std::optional<double>(*f.cache_knee_bytes * 1e-6) : std::nullopt;
+  row("warm copies slow down beyond", knee, "MB");
+  return "the device\n" + table.text(style) + (f.gemm_unknown.empty() ? "" : f.gemm_unknown + "\n");
+}
+
 Result<Answer> run_calibrate(Context& context, const Flags& flags) {
   KL_CHECK(require_usable(context));
   const Catalogue catalogue = Catalogue::search(context.target_path);
@@ -112,24 +149,24 @@ Result<Answer> run_calibrate(Context& context, const Flags& flags) {
   calibration.fingerprint_class = fingerprint_class(*context.engine);
   calibration.session = current_session();
   calibration.cores = usable_cores();
-  calibration.flush_bytes = 2 * last_level_cache_bytes();  // what the worker and the probes write
   calibration.identity.fingerprint_class = calibration.fingerprint_class.hash();
   calibration.status = Status::ok;
 
   Answer answer;
   Json probes = Json::array();
+  KL_CHECK(add_ceilings(context, flags.quick, calibration));
+  answer.text += ceilings_text(calibration, context.style);
+  if (calibration.device) answer.text += figures_text(*calibration.device, context.style);
   if (flags.preset.empty()) {
-    KL_TRY(calibration.default_preset, default_preset(context, catalogue, probes));
-    calibration.preset = calibration.default_preset;
-    answer.text += fmt::format("default preset: {}\n", calibration.default_preset);
+    auto chosen = default_preset(context, catalogue, probes);
+    // A device's figures stand by themselves, whether or not the trainer runs there.
+    if (!chosen.ok() && (!calibration.device || flags.aa)) return chosen.error();
+    if (chosen.ok()) calibration.preset = calibration.default_preset = *chosen;
+    answer.text += chosen.ok() ? fmt::format("default preset: {}\n", *chosen)
+                               : fmt::format("no default preset: {}\n", chosen.error().what);
   } else {
     KL_TRY(calibration.preset, choose_preset(context, flags.preset, ""));
   }
-  CopyProbe probe = copy_probe(flags.quick);
-  probe.progress = context.progress;
-  calibration.timer_resolution_ns = measure_timer_resolution_ns();
-  calibration.ceilings = measure_copy_ceilings(probe);
-  answer.text += ceilings_text(calibration, context.style);
   if (flags.aa) KL_CHECK(add_noise(context, catalogue, calibration, answer.text));
   calibration.wall_seconds = static_cast<double>(monotonic_ns() - begun_ns) * 1e-9;
   calibration.details = {{"preset_probes", probes}};
@@ -146,7 +183,7 @@ Result<Answer> run_calibrate(Context& context, const Flags& flags) {
   answer.record = to_json(calibration);
   answer.text += verdict_line(context.style, calibration.status, fmt::format("kept in {}", context.ledger.string()));
   answer.exit_code = exit_code_of(calibration.status);
-  answer.next = flags.aa ? command_line(context, "list-targets")
+  answer.next = flags.aa || calibration.preset.empty() ? command_line(context, "list-targets")
                          : command_line(context, fmt::format("calibrate --aa --preset {}", calibration.preset));
   return answer;
 }
