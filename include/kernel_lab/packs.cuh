@@ -60,11 +60,19 @@ __device__ inline RawPack<bf16> packed(const Pack<bf16>& p) {
 // Of memory that this kernel visits once: evicted from the caches first. 16-byte aligned.
 template <class T>
 __device__ RawPack<T> stream_in(const T* from) {
+#ifdef KL_PLAIN_LOADS
+  return {*reinterpret_cast<const uint4*>(from)};
+#else
   return {__ldcs(reinterpret_cast<const uint4*>(from))};
+#endif
 }
 template <class T>
 __device__ void stream_out(T* to, const Pack<T>& pack) {
+#ifdef KL_PLAIN_STORES
+  *reinterpret_cast<uint4*>(to) = packed(pack).bits;
+#else
   __stcs(reinterpret_cast<uint4*>(to), packed(pack).bits);
+#endif
 }
 
 // The first `count` elements at any alignment; the rest of the pack is 0 and stays unwritten.

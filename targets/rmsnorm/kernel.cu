@@ -18,7 +18,10 @@ using kl::kWarp;
 using kl::Pack;
 using kl::RawPack;
 
-constexpr int kThreads = 256;
+#ifndef KL_THREADS
+#define KL_THREADS 256
+#endif
+constexpr int kThreads = KL_THREADS;
 constexpr int kWarps = kThreads / kWarp;
 constexpr int kMaxPacks = 8;     // a lane's share of a row
 constexpr int kMaxSlots = 512;   // blocks that sum dw

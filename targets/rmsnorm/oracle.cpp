@@ -14,6 +14,7 @@ using kl::oracle::Tracked;
 constexpr int kX = 0, kW = 1;
 constexpr int kDy = 0, kBackX = 1, kBackW = 2;
 constexpr int kDx = 0, kDw = 1;
+constexpr double kWeightBytes = 4;  // w and dw are f32 whatever x is
 
 // Where a row holds an infinity 1/rms is exactly 0; its derivative is not a number.
 inline double settled(double r) { return r; }
@@ -98,14 +99,15 @@ int ideal_cost(const kl_problem& problem, Cost& cost) {
   const double elements = rows * columns, bytes = first.dtype.bits / 8.0;
   if (problem.operation == KL_FORWARD) {
     const bool weighted = problem.inputs[kW].ndim > 0;
-    cost = {(elements + (weighted ? columns : 0)) * bytes, elements * bytes,
+    cost = {elements * bytes + (weighted ? columns * kWeightBytes : 0), elements * bytes,
             elements * (weighted ? 4 : 3)};
     return 0;
   }
   if (problem.operation != KL_BACKWARD) return -1;
   const bool weighted = problem.inputs[kBackW].ndim > 0;
-  cost = {(2 * elements + (weighted ? 2 * columns : 0)) * bytes,
-          (elements + (weighted ? columns : 0)) * bytes, elements * (weighted ? 11 : 8)};
+  cost = {2 * elements * bytes + (weighted ? 2 * columns * kWeightBytes : 0),
+          elements * bytes + (weighted ? columns * kWeightBytes : 0),
+          elements * (weighted ? 11 : 8)};
   return 0;
 }
 
