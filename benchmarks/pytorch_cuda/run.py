@@ -19,6 +19,8 @@ import traceback
 import torch
 import torch.nn.functional as F
 
+sys.dont_write_bytecode = True  # leave nothing beside the sources
+
 import check
 import exact
 from kernel_library import BACKWARD, FORWARD, ROOT, KernelLibrary, compile_cuda, dlpack_include

@@ -132,7 +132,7 @@ struct RowScale {
 };
 __device__ RowScale scale_of(float squares, float products, float eps, int64_t columns) {
   const float r = inverse_rms(squares, eps, columns);
-  return {r, products * r / static_cast<float>(columns)};
+  return {r, products / static_cast<float>(columns) * r};
 }
 __device__ RowScale scale_of(double squares, double products, double eps, int64_t columns) {
   const double r = inverse_rms(squares, eps, columns);
