@@ -78,6 +78,7 @@ Outcome train(const Flags& flags) {
   KL_TRY(EventStream events,
          flags.events.empty() ? Result<EventStream>(EventStream()) : EventStream::append_to(flags.events));
   KL_TRY(Engine * engine, find_engine(config.device));
+  KL_CHECK(engine->usable());
   KL_TRY(const SeamFiles libraries, champion_files(config, *engine, Builder(*engine)));
   KL_TRY(Dataset dataset, open_dataset(config, progress_to(terminal)));
   KL_TRY(const auto session, Session::open(config, std::move(dataset), libraries));
@@ -197,7 +198,8 @@ int main(int argc, char** argv) {
              "  kernel-lab-train train --set corpus=/data/books --set rows=8\n"
              "  kernel-lab-train data --preset cpu-balanced      vocabulary and shards, ahead of time\n"
              "  kernel-lab-train seams --preset smoke            seams and shapes, as JSON\n"
-             "  kernel-lab-train --plan plan.json                what `kernel-lab integration-ab` runs");
+             "  kernel-lab-train --plan plan.json                what `kernel-lab integration-ab` runs\n"
+             "Data made elsewhere: set KERNEL_LAB_DATA to the folder that `data` printed there.");
   app.set_version_flag("--version", KL_VERSION);
   app.require_subcommand(0, 1);
   app.add_option("--plan", flags.plan, "carry out a plan of the trainer protocol");

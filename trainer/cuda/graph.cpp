@@ -10,6 +10,7 @@ Result<std::unique_ptr<Graph>> Graph::capture(cudaStream_t stream, Seams& seams,
   KL_CHECK(check(cudaGraphCreate(&graph->graph_, 0), "an empty graph"));
   KL_CHECK(graph->capture_work(seams, work));
   KL_CHECK(check(cudaGraphInstantiate(&graph->executable_, graph->graph_, 0), "making the step's graph executable"));
+  KL_CHECK(check(cudaGraphUpload(graph->executable_, stream), "uploading the step's graph"));
   return graph;
 }
 
@@ -23,10 +24,12 @@ Outcome Graph::capture_work(Seams& seams, const std::function<void()>& work) {
   }
   work();
   seams.use(stream_, nullptr);
+  const Outcome launched = check(cudaGetLastError(), "capturing the step");
   cudaGraph_t captured = nullptr;
   const Outcome ended = check(cudaStreamEndCapture(stream_, &captured), "capturing the step");
   if (error_) return *error_;  // what went wrong first explains an invalid capture
   KL_CHECK(seams.fault());
+  KL_CHECK(launched);
   return ended;
 }
 

@@ -67,6 +67,8 @@ Outcome CudaStepper::start(const DatasetFacts& data, const SeamFiles& files) {
   host_gradients_.resize(host_weights_.size());
   host_losses_.resize(static_cast<size_t>(config_.tokens()));
   for (const auto& seam : describe_seams(config_)) counts_[seam.seam] = {};
+  // What was copied so far did not pass through the stream that reads it.
+  KL_CHECK(check(cudaDeviceSynchronize(), "preparing the step"));
   return warm_up();
 }
 
@@ -230,8 +232,8 @@ Result<std::span<float>> CudaStepper::weights() {
 }
 
 Outcome CudaStepper::weights_changed() {
-  KL_CHECK(check(cudaMemcpy(step_->weights(), host_weights_.data(), host_weights_.size() * sizeof(float),
-                            cudaMemcpyHostToDevice), "writing the weights"));
+  KL_CHECK(check(cudaMemcpyAsync(step_->weights(), host_weights_.data(), host_weights_.size() * sizeof(float),
+                                 cudaMemcpyHostToDevice, stream_.get()), "writing the weights"));
   step_->refresh();
   return finished("writing the weights");
 }
