@@ -57,7 +57,7 @@ int32_t slots_of(const kl_problem* p) {
   return static_cast<int32_t>(std::clamp<int64_t>(p->threads, 1, worth));
 }
 
-// A slot's share of dw: whole vectors, and a page that keeps one thread's prefetches from the next's.
+// A slot's share of dw: whole vectors and a page; threads with shares side by side are slower.
 int64_t padded(int64_t columns) { return (columns + 15) / 16 * 16 + 1024; }
 
 size_t scratch_bytes(const kl_problem* p) {
