@@ -58,12 +58,13 @@ void summarise(AaRecord& record) {
 }
 
 Outcome prepare(const AaRequest& request, const TrainerClient& trainer, AaRecord& record,
-                SeamLibraries& libraries) {
+                SeamLibraries& libraries, bool& takes_turns) {
   KL_TRY(const auto preset, trainer.preset(request.preset));
   KL_TRY(const auto seams, trainer.seams(request.preset));
   const Builder builder = request.library_cache.empty() ? Builder(*request.engine)
                                                         : Builder(*request.engine, request.library_cache);
   KL_TRY(libraries, champion_libraries(*request.engine, builder, *request.catalogue, seams));
+  takes_turns = preset.turns.value_or(false);
   KL_TRY(record.identity.trainer, trainer.identity(preset));
   record.identity.seams = seams_hash(libraries, "");
   record.identity.fingerprint_class = fingerprint_class(*request.engine).hash();
@@ -71,18 +72,21 @@ Outcome prepare(const AaRequest& request, const TrainerClient& trainer, AaRecord
 }
 
 // The first run of the session: discarded, and the measure of the leg.
-std::optional<LegFailure> find_leg_length(const AaRequest& request, PairSession& session) {
+std::optional<LegFailure> find_leg_length(const AaRequest& request, bool takes_turns,
+                                          PairSession& session) {
   session.set_steps(request.steps > 0 ? request.steps : kProbeSteps);
   auto probe = session.run_leg(Arm::baseline);
   if (auto* failure = std::get_if<LegFailure>(&probe)) return std::move(*failure);
-  if (request.steps <= 0)
-    session.set_steps(steps_per_leg(std::get<CompletedLeg>(probe).leg.step_ns, request.leg_seconds));
+  const double step_ns = std::get<CompletedLeg>(probe).leg.step_ns;
+  if (request.steps <= 0) session.set_steps(steps_per_leg(step_ns, request.leg_seconds));
+  if (takes_turns) session.cut_into_turns(turns_for(step_ns));
   return std::nullopt;
 }
 
-void measure(const AaRequest& request, PairSession& session, AaRecord& record) {
-  if (auto failure = find_leg_length(request, session)) return fail(record, *failure);
+void measure(const AaRequest& request, bool takes_turns, PairSession& session, AaRecord& record) {
+  if (auto failure = find_leg_length(request, takes_turns, session)) return fail(record, *failure);
   record.steps_per_leg = session.steps();
+  record.turns = session.plan().turn_count();
   for (int i = 0; i < request.pairs; ++i) {
     report(request.progress, {static_cast<double>(i), static_cast<double>(request.pairs), "pairs",
                               fmt::format("A/A pairs of {}", request.preset)});
@@ -111,7 +115,9 @@ std::map<std::string, double> mean_seam_share(const std::vector<Leg>& legs) {
 
 Result<std::string> keep_samples(const PairSession& session, const std::vector<Pair>& pairs,
                                  const fs::path& store) {
-  Json json = {{"warmup_steps", session.plan().warmup_steps}, {"steps", session.steps()}};
+  Json json = {{"warmup_steps", session.plan().warmup_steps},
+               {"steps", session.steps()},
+               {"turns", session.plan().turn_count()}};
   for (const Arm arm : {Arm::baseline, Arm::candidate}) {
     Json runs = Json::array();
     for (const auto& run : session.runs(arm)) runs.push_back(run_samples(run));
@@ -131,7 +137,8 @@ AaRecord run_aa(const AaRequest& request) {
   const TrainerClient trainer(request.trainer.empty() ? TrainerClient::builtin() : request.trainer,
                               request.trainer_arguments);
   SeamLibraries libraries;
-  if (const auto ready = prepare(request, trainer, record, libraries); !ready.ok()) {
+  bool takes_turns = false;
+  if (const auto ready = prepare(request, trainer, record, libraries, takes_turns); !ready.ok()) {
     fail(record, ready.error().status, ready.error().what, ready.error().remedy);
   } else {
     TrainerPlan plan;
@@ -141,7 +148,7 @@ AaRecord run_aa(const AaRequest& request) {
     plan.warmup_steps = request.warmup_steps;
     PairSession session(trainer, plan, libraries, libraries);
     session.leg_timeout_seconds = request.leg_timeout_seconds;
-    measure(request, session, record);
+    measure(request, takes_turns, session, record);
   }
   record.wall_seconds = static_cast<double>(monotonic_ns() - begin) * 1e-9;
   return record;

@@ -41,6 +41,7 @@ struct AaRecord : RecordHeader {
   std::vector<Pair> pairs;
   int64_t warmup_steps = 0;
   int64_t steps_per_leg = 0;
+  int64_t turns = 0;                            // 0: legs in one piece, one after the other
   double leg_seconds = 0;                       // steady training in one leg
   double step_ns = 0;                           // median of the legs' numbers
   double tokens_per_s = 0;                      // median of the legs
@@ -57,6 +58,7 @@ struct AaRecord : RecordHeader {
     v("pairs", self.pairs, "the legs of each pair");
     v("warmup_steps", self.warmup_steps, "steps before the timed ones");
     v("steps_per_leg", self.steps_per_leg, "timed steps of every leg");
+    v("turns", self.turns, "turns of each leg, the two legs of a pair side by side; 0: one leg after the other");
     v("leg_seconds", self.leg_seconds, "steady training in one leg");
     v("step_ns", self.step_ns, "median over the legs of their trimmed mean step");
     v("tokens_per_s", self.tokens_per_s, "median over the legs, stalls included");

@@ -18,7 +18,7 @@ std::string cache_key(const PairSession& session, const DivergenceKey& key, int6
   const auto& plan = session.plan();
   return sha256_fields({key.seam, key.trainer, key.fingerprint_class, libraries,
                         dump_line(plan.overrides), std::to_string(plan.seed),
-                        std::to_string(plan.warmup_steps), std::to_string(plan.steps),
+                        std::to_string(plan.warmup_steps), std::to_string(plan.steps), std::to_string(plan.all_steps()),
                         std::to_string(steps)});
 }
 

@@ -77,12 +77,13 @@ class Comparison {
     record_.identity.seams = seams_hash(candidate_, seam_);
     KL_TRY(record_.identity.trainer, trainer_.identity(preset));
     start_session();
+    takes_turns_ = preset.turns.value_or(false);
     return {};
   }
 
   Result<fs::path> baseline() const {
     const auto& target = *request_.target;
-    if (request_.against == "reference") return target.reference();
+    if (request_.against == "reference") return target.reference(*request_.engine);
     const std::vector<std::string> names = {"champion", "reference"};
     if (request_.against != "champion")
       return make_error(Status::usage, fmt::format("no baseline \"{}\"", request_.against),
@@ -132,6 +133,7 @@ class Comparison {
     aa.leg_timeout_seconds = request_.leg_timeout_seconds;
     if (!find_leg_length(aa, {})) return {};
     session_->set_steps(aa.steps());
+    if (aa.plan().turns) session_->cut_into_turns(*aa.plan().turns);
     for (int i = 0; i < kAaPairs; ++i) {
       report(request_.progress, {static_cast<double>(i), kAaPairs, "pairs", "A/A pairs: the noise here"});
       auto outcome = aa.next_pair();
@@ -166,9 +168,9 @@ class Comparison {
     report(request_.progress, {0, 0, "", "first run of the baseline, discarded"});
     auto probe = session.run_leg(Arm::baseline, adjust);
     if (auto* failure = std::get_if<LegFailure>(&probe)) return failed(*failure);
-    if (given <= 0)
-      session.set_steps(
-          steps_per_leg(std::get<CompletedLeg>(probe).leg.step_ns, request_.leg_seconds));
+    const double step_ns = std::get<CompletedLeg>(probe).leg.step_ns;
+    if (given <= 0) session.set_steps(steps_per_leg(step_ns, request_.leg_seconds));
+    if (takes_turns_ && !session.plan().turns) session.cut_into_turns(turns_for(step_ns));
     return true;
   }
 
@@ -181,12 +183,13 @@ class Comparison {
     });
     if (!warmed) return false;
     record_.steps_per_leg = session_->steps();
+    record_.turns = session_->plan().turn_count();
     report(request_.progress, {0, 0, "", "first run of the candidate, discarded"});
     auto outcome = session_->run_leg(Arm::candidate);
     if (auto* failure = std::get_if<LegFailure>(&outcome)) return failed(*failure);
     const auto& run = std::get<CompletedLeg>(outcome).run;
     record_.gates.calls = candidate_ran(run, seam_, candidate_.at(seam_), calls_per_step_,
-                                        request_.warmup_steps + session_->steps());
+                                        session_->plan().all_steps());
     if (!run.steps.empty() && run.steps.front().seams.contains(seam_))
       record_.calls_seen_per_step = run.steps.front().seams.at(seam_).calls_forward;
     return record_.gates.calls.passed;
@@ -227,7 +230,7 @@ class Comparison {
     }
     for (const auto& run : session_->runs(Arm::candidate)) {
       Gate calls = candidate_ran(run, seam_, candidate_.at(seam_), calls_per_step_,
-                                 request_.warmup_steps + session_->steps());
+                                 session_->plan().all_steps());
       if (!calls.passed) record_.gates.calls = std::move(calls);
     }
   }
@@ -351,6 +354,7 @@ class Comparison {
   TrainerClient trainer_;
   std::string seam_, dtype_;
   int64_t calls_per_step_ = 0;
+  bool takes_turns_ = false;
   SeamLibraries baseline_, candidate_;
   std::optional<PairSession> session_;
   std::vector<int64_t> snapshots_;

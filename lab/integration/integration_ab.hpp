@@ -92,6 +92,7 @@ struct IntegrationRecord : RecordHeader {
   int tries = 1;
   int64_t warmup_steps = 0;
   int64_t steps_per_leg = 0;
+  int64_t turns = 0;                            // 0: legs in one piece, one after the other
   double leg_seconds = 0;
   uint64_t seed = 0;
   int max_pairs = 0;
@@ -131,6 +132,7 @@ struct IntegrationRecord : RecordHeader {
     v("tries", self.tries, "comparisons of this candidate so far, this one included");
     v("warmup_steps", self.warmup_steps, "steps before the timed ones");
     v("steps_per_leg", self.steps_per_leg, "timed steps of every leg of both arms");
+    v("turns", self.turns, "turns of each leg, the two legs of a pair side by side; 0: one leg after the other");
     v("leg_seconds", self.leg_seconds, "steady training in one leg of the baseline");
     v("seed", self.seed, "initial weights and order of tokens, the same in both arms");
     v("max_pairs", self.max_pairs, "the last look that was allowed");

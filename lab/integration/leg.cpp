@@ -1,11 +1,13 @@
 #include <lab/integration/leg.hpp>
 
+#include <lab/stats/moments.hpp>
 #include <lab/stats/trimmed_mean.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 namespace kl {
 namespace {
@@ -17,7 +19,7 @@ constexpr double kLongestLegSeconds = 4.0;
 
 }  // namespace
 
-Result<Leg> measure_leg(const TrainerRun& run, Arm arm, int64_t steps) {
+Result<Leg> measure_leg(const TrainerRun& run, Arm arm, int64_t steps, int64_t turn_steps) {
   std::vector<double> durations;
   std::map<std::string, double> seam_ns;
   double tokens = 0, total_ns = 0;
@@ -45,7 +47,26 @@ Result<Leg> measure_leg(const TrainerRun& run, Arm arm, int64_t steps) {
   leg.steps = steps;
   leg.peak_bytes = run.memory_peak_bytes.value_or(0);
   for (const auto& [seam, ns] : seam_ns) leg.seam_share[seam] = ns / total_ns;
+  if (turn_steps == 0) return leg;
+  for (size_t begin = 0; begin < durations.size(); begin += static_cast<size_t>(turn_steps)) {
+    const auto turn = std::span(durations).subspan(
+        begin, std::min(static_cast<size_t>(turn_steps), durations.size() - begin));
+    leg.turn_ns.push_back(stats::trimmed_mean(turn, 0.10));
+    leg.turn_total_ns.push_back(stats::mean(turn));
+  }
   return leg;
+}
+
+LegRatio leg_ratio(const Leg& baseline, const Leg& candidate) {
+  if (baseline.turn_ns.empty() || baseline.turn_ns.size() != candidate.turn_ns.size())
+    return {candidate.log_ns - baseline.log_ns,
+            std::log(baseline.tokens_per_s / candidate.tokens_per_s)};
+  std::vector<double> ratios, totals;
+  for (size_t t = 0; t < baseline.turn_ns.size(); ++t) {
+    ratios.push_back(std::log(candidate.turn_ns[t] / baseline.turn_ns[t]));
+    totals.push_back(std::log(candidate.turn_total_ns[t] / baseline.turn_total_ns[t]));
+  }
+  return {stats::trimmed_mean(ratios, 0.10), stats::mean(totals)};
 }
 
 int64_t steps_per_leg(double step_ns, double leg_seconds) {

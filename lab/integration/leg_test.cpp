@@ -56,5 +56,33 @@ TEST(StepsPerLeg, holds_what_the_time_holds_and_never_fewer_than_thirty) {
   EXPECT_EQ(steps_per_leg(1e8, 0), 40);   // 4 s
 }
 
+// The machine slows down by half in the middle of the pair, first under the baseline's turn.
+TEST(LegRatio, turns_beside_each_other_do_not_see_the_machine_change) {
+  const auto baseline = measure_leg(run_of({100, 100, 100, 100, 150, 150, 150, 150}), Arm::baseline, 8, 2);
+  const auto candidate = measure_leg(run_of({95, 95, 142.5, 142.5, 142.5, 142.5, 142.5, 142.5}), Arm::candidate, 8, 2);
+  ASSERT_TRUE(baseline.ok() && candidate.ok());
+  EXPECT_EQ(baseline->turn_ns, (std::vector<double>{100, 100, 150, 150}));
+  const auto whole_baseline = measure_leg(run_of({100, 100, 100, 100, 150, 150, 150, 150}), Arm::baseline, 8);
+  const auto whole_candidate = measure_leg(run_of({95, 95, 142.5, 142.5, 142.5, 142.5, 142.5, 142.5}), Arm::candidate, 8);
+  // One of four turns straddles the change; the legs as wholes are off as well.
+  EXPECT_NEAR(leg_ratio(*baseline, *candidate).log_ratio, (3 * std::log(0.95) + std::log(1.425)) / 4, 1e-12);
+  EXPECT_GT(leg_ratio(*whole_baseline, *whole_candidate).log_ratio, 0.03);
+}
+
+TEST(LegRatio, ten_turns_trim_the_one_that_straddles_a_change) {
+  std::vector<double> a(20, 100), b(20, 95);
+  b[6] = b[7] = 142.5;
+  const auto baseline = measure_leg(run_of(a), Arm::baseline, 20, 2);
+  const auto candidate = measure_leg(run_of(b), Arm::candidate, 20, 2);
+  EXPECT_NEAR(leg_ratio(*baseline, *candidate).log_ratio, std::log(0.95), 1e-12);
+  EXPECT_NEAR(leg_ratio(*baseline, *candidate).log_total, (9 * std::log(0.95) + std::log(1.425)) / 10, 1e-12);
+}
+
+TEST(LegRatio, without_turns_it_is_that_of_the_legs) {
+  const auto baseline = measure_leg(run_of({10, 10, 10}), Arm::baseline, 3);
+  const auto candidate = measure_leg(run_of({9, 9, 9}), Arm::candidate, 3);
+  EXPECT_NEAR(leg_ratio(*baseline, *candidate).log_ratio, std::log(0.9), 1e-12);
+}
+
 }  // namespace
 }  // namespace kl

@@ -1,9 +1,15 @@
 #include <lab/integration/pair_session.hpp>
 
+#include <lab/core/files.hpp>
+#include <lab/integration/turns.hpp>
+
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <cmath>
+#include <thread>
 
 namespace kl {
 namespace {
@@ -12,6 +18,7 @@ namespace {
 constexpr double kFirstRunSeconds = 1800;
 constexpr double kLeastTimeoutSeconds = 60;
 constexpr double kTimeoutFactor = 10;
+constexpr size_t kNobody = 2;
 
 size_t index_of(Arm arm) { return arm == Arm::baseline ? 0 : 1; }
 
@@ -62,13 +69,25 @@ std::optional<LegFailure> PairSession::foreign_leg(Arm arm, const TrainerRun& ru
   return std::nullopt;
 }
 
-OrLegFailure<CompletedLeg> PairSession::run_leg(Arm arm,
-                                                const std::function<void(TrainerPlan&)>& adjust) {
+TrainerPlan PairSession::plan_of(Arm arm) const {
   TrainerPlan plan = plan_;
   plan.libraries = libraries(arm);
+  return plan;
+}
+
+Result<TrainerRun> PairSession::launch(const TrainerPlan& plan) const {
+  return trainer_.run(plan, timeout_for(plan.all_steps()));
+}
+
+OrLegFailure<CompletedLeg> PairSession::run_leg(Arm arm,
+                                                const std::function<void(TrainerPlan&)>& adjust) {
+  TrainerPlan plan = plan_of(arm);
   if (adjust) adjust(plan);
-  const int64_t all_steps = plan.warmup_steps + plan.steps;
-  auto result = trainer_.run(plan, timeout_for(all_steps));
+  return complete(arm, plan, launch(plan));
+}
+
+OrLegFailure<CompletedLeg> PairSession::complete(Arm arm, const TrainerPlan& plan,
+                                                 Result<TrainerRun> result) {
   if (!result)
     return LegFailure{arm, "aborted", result.error().what, result.error().remedy, TrainerRun{}};
   TrainerRun run = std::move(*result);
@@ -80,10 +99,10 @@ OrLegFailure<CompletedLeg> PairSession::run_leg(Arm arm,
                       fmt::format("a {} leg {}", to_string(arm), run.why_incomplete()), remedy, run};
   }
   if (auto foreign = foreign_leg(arm, run)) return *foreign;
-  auto leg = measure_leg(run, arm, plan.steps);
+  auto leg = measure_leg(run, arm, plan.steps, plan.turns ? plan.turns->steps : 0);
   if (!leg) return LegFailure{arm, "aborted", leg.error().what, leg.error().remedy, run};
   if (first_steps_ == 0) {
-    first_steps_ = all_steps;
+    first_steps_ = plan.all_steps();
     first_wall_seconds_ = run.wall_seconds;
   }
   // Evidence of the plain configuration only: a perturbed leg is not this arm.
@@ -94,21 +113,78 @@ OrLegFailure<CompletedLeg> PairSession::run_leg(Arm arm,
   return CompletedLeg{std::move(*leg), std::move(run)};
 }
 
+void PairSession::cut_into_turns(const TurnPlan& turns) {
+  plan_.turns = turns;
+  set_steps(plan_.steps);
+}
+
 OrLegFailure<Pair> PairSession::next_pair() {
   const Arm first = stats::first_of_pair(static_cast<int>(pairs_));
   Pair pair;
   pair.index = pairs_;
-  pair.order.assign(first == Arm::baseline ? "AB" : "BA", 2);
+  pair.order = std::string(first == Arm::baseline ? "AB" : "BA");
+  auto outcome = plan_.turns ? in_turns(first, pair) : one_after_the_other(first, pair);
+  if (auto* failure = std::get_if<LegFailure>(&outcome)) return std::move(*failure);
+  const LegRatio ratio = leg_ratio(pair.baseline, pair.candidate);
+  pair.log_ratio = ratio.log_ratio;
+  pair.log_total = ratio.log_total;
+  ++pairs_;
+  return pair;
+}
+
+OrLegFailure<std::monostate> PairSession::one_after_the_other(Arm first, Pair& pair) {
   for (const Arm arm : {first, stats::other(first)}) {
     auto outcome = run_leg(arm);
     if (auto* failure = std::get_if<LegFailure>(&outcome)) return std::move(*failure);
     (arm == Arm::baseline ? pair.baseline : pair.candidate) =
         std::get<CompletedLeg>(std::move(outcome)).leg;
   }
-  pair.log_ratio = pair.candidate.log_ns - pair.baseline.log_ns;
-  pair.log_total = std::log(pair.baseline.tokens_per_s / pair.candidate.tokens_per_s);
-  ++pairs_;
-  return pair;
+  return std::monostate{};
+}
+
+OrLegFailure<std::monostate> PairSession::in_turns(Arm first, Pair& pair) {
+  const auto failed = [](const Error& error) {
+    return LegFailure{Arm::baseline, "aborted", error.what, error.remedy, TrainerRun{}};
+  };
+  const auto folder = TemporaryFolder::create("kernel-lab-turns");
+  if (!folder) return failed(folder.error());
+  auto keeper = TurnKeeper::create(folder->path());
+  if (!keeper) return failed(keeper.error());
+
+  TrainerPlan plans[2];
+  std::optional<Result<TrainerRun>> runs[2];
+  std::atomic<bool> ended[2] = {false, false};
+  std::atomic<size_t> first_to_end = kNobody;
+  std::vector<std::jthread> threads;
+  for (const Arm arm : {Arm::baseline, Arm::candidate}) {
+    const size_t i = index_of(arm);
+    plans[i] = plan_of(arm);
+    plans[i].turns->channel = keeper->channel(arm);
+    threads.emplace_back([&, i] {
+      runs[i].emplace(launch(plans[i]));
+      size_t nobody = kNobody;
+      first_to_end.compare_exchange_strong(nobody, i);
+      ended[i] = true;
+    });
+  }
+  const bool taken = keeper->conduct(plan_.turn_count(), first, ended);
+  threads.clear();
+
+  // The one that ended first is the cause; the other was only left alone.
+  const Arm cause = first_to_end == index_of(Arm::candidate) ? Arm::candidate : Arm::baseline;
+  for (const Arm arm : taken ? std::array{Arm::baseline, Arm::candidate}
+                             : std::array{cause, stats::other(cause)}) {
+    auto outcome = complete(arm, plans[index_of(arm)], std::move(*runs[index_of(arm)]));
+    if (auto* failure = std::get_if<LegFailure>(&outcome)) return std::move(*failure);
+    (arm == Arm::baseline ? pair.baseline : pair.candidate) =
+        std::get<CompletedLeg>(std::move(outcome)).leg;
+  }
+  if (!taken)
+    return LegFailure{cause, "aborted",
+                      fmt::format("a {} leg ended without waiting for its turns", to_string(cause)),
+                      "a trainer whose presets say `turns` must take them (docs/trainer-protocol.md)",
+                      runs_[index_of(cause)].back()};
+  return std::monostate{};
 }
 
 }  // namespace kl

@@ -69,8 +69,11 @@ class PairSession {
   // The next pair of the order.
   OrLegFailure<Pair> next_pair();
 
-  void set_steps(int64_t steps) { plan_.steps = steps; }
+  // Timed steps of a leg; whole turns of them after cut_into_turns.
+  void set_steps(int64_t steps) { plan_.steps = plan_.turns ? whole_turns(steps, *plan_.turns) : steps; }
   int64_t steps() const { return plan_.steps; }
+  // From here on the two legs of a pair run at once and take turns.
+  void cut_into_turns(const TurnPlan& turns);
   const TrainerPlan& plan() const { return plan_; }
   const SeamLibraries& libraries(Arm arm) const;
   const TrainerClient& trainer() const { return trainer_; }
@@ -81,6 +84,11 @@ class PairSession {
   const std::vector<TrainerRun>& runs(Arm arm) const;
 
  private:
+  TrainerPlan plan_of(Arm arm) const;
+  Result<TrainerRun> launch(const TrainerPlan& plan) const;
+  OrLegFailure<CompletedLeg> complete(Arm arm, const TrainerPlan& plan, Result<TrainerRun> result);
+  OrLegFailure<std::monostate> one_after_the_other(Arm first, Pair& pair);
+  OrLegFailure<std::monostate> in_turns(Arm first, Pair& pair);
   std::optional<LegFailure> foreign_leg(Arm arm, const TrainerRun& run);
 
   const TrainerClient& trainer_;

@@ -27,6 +27,7 @@ Result<Replayed> replay_arm(const PairSession& session, Arm arm, const ReplayReq
   TrainerPlan plan = session.plan();
   plan.libraries = session.libraries(arm);
   plan.replay = request;
+  plan.turns.reset();
   plan.steps = 0;
   plan.warmup_steps = 0;
   const auto expected = request.weights.size() * request.batches.size();

@@ -8,6 +8,7 @@
 #include <lab/target/seam_shape.hpp>
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,7 @@ struct TrainerPreset {
   std::string description;
   int64_t parameters = 0;
   int64_t tokens_per_step = 0;
+  std::optional<bool> turns;  // absent: no
 
   template <class Self, class V>
   static void describe(Self& self, V& v) {
@@ -29,6 +31,7 @@ struct TrainerPreset {
     v("description", self.description, "one sentence");
     v("parameters", self.parameters, "parameters of the model");
     v("tokens_per_step", self.tokens_per_step, "tokens in one optimiser step");
+    v("turns", self.turns, "two runs fit the machine at once and take turns; null: they do not");
   }
 };
 

@@ -25,6 +25,10 @@ Json plan_json(const TrainerPlan& plan, const std::filesystem::path& events) {
                {"events", events.string()},
                {"skip_eval", plan.skip_eval},
                {"no_checkpoint", plan.no_checkpoint}};
+  if (plan.turns)
+    json["turns"] = {{"steps", plan.turns->steps},
+                     {"settle", plan.turns->settle},
+                     {"channel", plan.turns->channel.string()}};
   if (plan.perturb) json["perturb"] = {{"seam", plan.perturb->seam}, {"seed", plan.perturb->seed}};
   if (plan.snapshots)
     json["snapshots"] = {{"folder", plan.snapshots->folder.string()},

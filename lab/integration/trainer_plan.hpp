@@ -2,6 +2,7 @@
 #pragma once
 
 #include <lab/core/json.hpp>
+#include <lab/integration/turns.hpp>
 
 #include <cstdint>
 #include <filesystem>
@@ -43,13 +44,20 @@ struct TrainerPlan {
   Json overrides = Json::object();
   uint64_t seed = 1;
   int64_t warmup_steps = 0;
-  int64_t steps = 0;
+  int64_t steps = 0;                    // timed ones
+  std::optional<TurnPlan> turns;        // a multiple of its steps is timed
   SeamLibraries libraries;
   bool skip_eval = true;
   bool no_checkpoint = true;
   std::optional<PerturbRequest> perturb;
   std::optional<SnapshotRequest> snapshots;
   std::optional<ReplayRequest> replay;  // present: mode "replay"
+
+  int64_t turn_count() const { return turns ? steps / turns->steps : 0; }
+  // Warm-up, timed and settling steps.
+  int64_t all_steps() const {
+    return warmup_steps + steps + (turns ? turn_count() * turns->settle : 0);
+  }
 };
 
 Json plan_json(const TrainerPlan& plan, const std::filesystem::path& events);

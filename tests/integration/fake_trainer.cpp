@@ -7,6 +7,7 @@
 #include <lab/core/files.hpp>
 #include <lab/core/json.hpp>
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <cmath>
@@ -35,10 +36,10 @@ Json shape(const Json& script) {
           {"absent", Json::array()}, {"calls_per_step", script.value("calls_per_step", 3)}};
 }
 
-Json presets() {
-  const auto preset = [](const char* name, int strength) {
+Json presets(const Json& script) {
+  const auto preset = [&](const char* name, int strength) {
     return Json{{"name", name}, {"family", "fake"}, {"strength", strength}, {"description", "nothing"},
-                {"parameters", 4}, {"tokens_per_step", 512}};
+                {"parameters", 4}, {"tokens_per_step", 512}, {"turns", script.value("turns", false)}};
   };
   return {{"protocol", 1}, {"presets", {preset("tiny", 1), preset("balanced", 2)}}};
 }
@@ -100,24 +101,46 @@ class Run {
         std::ofstream(plan_["snapshots"]["folder"].get<std::string>() + "/step-" + step.dump() + ".safetensors")
             << "weights";
     const int warmup = plan_.at("warmup_steps"), steps = plan_.at("steps");
+    const int settle = plan_.contains("turns") ? plan_["turns"].at("settle").get<int>() : 0;
+    const int timed = plan_.contains("turns") ? plan_["turns"].at("steps").get<int>() : steps;
+    const int all = warmup + steps / timed * (settle + timed);
+    open_channel();
     const int calls = arm_.value("calls", script_.value("calls_per_step", 3));
-    for (int i = 0; i < warmup + steps; ++i) {
+    for (int i = 0; i < all; ++i) {
+      const int in_turn = i < warmup ? -1 : (i - warmup) % (settle + timed);
+      if (in_turn == 0) wait_for_turn();
       if (i == arm_.value("die_at", -1)) std::abort();
       if (i == arm_.value("exit_at", -1)) return 0;
       if (i == arm_.value("hang_at", -1)) hang();
       if (i == arm_.value("garbage_at", -1)) events_ << "{\"event\": \"step\", \"ind\n\x01\xff not json\n";
       if (i == arm_.value("lost_step", -1)) continue;
-      emit(step(i, i < warmup, calls, perturbed));
+      emit(step(i, in_turn < settle, calls, perturbed));
       if (i == arm_.value("nan_at", -1)) return error("the loss is not finite at step " + std::to_string(i));
     }
+    wait_for_turn();
     if (!plan_.value("skip_eval", false))
       emit({{"event", "eval"}, {"step", warmup + steps}, {"val_bpb", 2.5}, {"val_loss", 8.0}});
     if (!arm_.value("no_memory", false))
       emit({{"event", "memory"}, {"peak_bytes", arm_.value("peak_bytes", 100'000'000)}});
-    return finish(warmup + steps, static_cast<long>(calls) * (warmup + steps));
+    return finish(all, static_cast<long>(calls) * all);
   }
 
  private:
+  void open_channel() {
+    if (!plan_.contains("turns") || arm_.value("ignores_turns", false)) return;
+    const std::string folder = plan_["turns"].at("channel");
+    if (folder.empty()) return;
+    ask_ = ::open((folder + "/ask").c_str(), O_WRONLY);
+    grant_ = ::open((folder + "/grant").c_str(), O_RDONLY);
+  }
+  void wait_for_turn() {
+    char byte = 1;
+    if (ask_ >= 0 && (::write(ask_, &byte, 1) != 1 || ::read(grant_, &byte, 1) != 1)) std::exit(7);
+    if (ask_ >= 0 && script_.contains("turn_log"))
+      std::ofstream(script_["turn_log"].get<std::string>(), std::ios::app)
+          << plan_["turns"]["channel"].get<std::string>().back();
+  }
+
   void emit(Json event) {
     event["t_ns"] = 0;
     events_ << event.dump() << std::endl;
@@ -179,6 +202,7 @@ class Run {
   std::string seam_;
   Json arm_;
   std::ofstream events_;
+  int ask_ = -1, grant_ = -1;
   long leg_ = 0;
   double noise_ = 0;
 };
@@ -194,7 +218,7 @@ int main(int argc, char** argv) {
     return 0;
   }
   if (verb == "presets") {
-    std::cout << presets().dump() << "\n";
+    std::cout << presets(script).dump() << "\n";
     return 0;
   }
   if (verb == "seams") {

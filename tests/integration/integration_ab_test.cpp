@@ -452,5 +452,52 @@ TEST_F(RunAaTest, an_aborted_leg_is_no_noise) {
   EXPECT_THAT(record.reason, HasSubstr("aborted"));
 }
 
+class TurnsAbTest : public IntegrationAbTest {
+ protected:
+  void SetUp() override {
+    IntegrationAbTest::SetUp();
+    script["turns"] = true;
+    script["turn_log"] = (root_.path() / "turns").string();
+  }
+};
+
+TEST_F(TurnsAbTest, the_two_legs_of_a_pair_step_in_turn) {
+  step_ratio(0.95);
+  auto wanted = request();
+  wanted.steps = 40;
+  const auto record = integration_ab(wanted);
+  EXPECT_EQ(record.status, Status::validated) << record.explanation;
+  EXPECT_EQ(record.turns, 10);  // four steps of 100 ms a turn
+  EXPECT_EQ(record.pairs.front().baseline.turn_ns.size(), 10u);
+  EXPECT_NEAR(record.look.speed_up, 1 / 0.95 - 1, 0.01);
+  const auto log = read_file(root_.path() / "turns");
+  ASSERT_TRUE(log.ok());
+  // The last letters of "baseline" and "candidate" are the same; the order is TurnsTest's affair.
+  EXPECT_EQ(log->size(), 4u * 2 * 11);
+}
+
+TEST_F(TurnsAbTest, the_same_speed_is_equivalent) {
+  step_ratio(1.0);
+  EXPECT_EQ(run().status, Status::equivalent);
+}
+
+TEST_F(TurnsAbTest, a_candidate_that_dies_in_its_turn_is_named_and_the_other_leg_ends) {
+  step_ratio(0.95);
+  candidate()["die_at"] = 20;
+  auto wanted = request();
+  const auto record = integration_ab(wanted);
+  EXPECT_EQ(record.status, Status::inconclusive);
+  EXPECT_EQ(record.reason, "aborted");
+  EXPECT_THAT(record.explanation, HasSubstr("candidate"));
+}
+
+TEST_F(TurnsAbTest, a_trainer_that_promises_turns_and_takes_none_decides_nothing) {
+  step_ratio(0.95);
+  candidate()["ignores_turns"] = true;
+  const auto record = run();
+  EXPECT_EQ(record.reason, "aborted");
+  EXPECT_THAT(record.explanation, HasSubstr("without waiting for its turns"));
+}
+
 }  // namespace
 }  // namespace kl
