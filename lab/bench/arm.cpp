@@ -3,6 +3,7 @@
 #include <lab/verify/call_site.hpp>
 
 #include <algorithm>
+#include <cstring>
 
 namespace kl {
 namespace {
@@ -92,7 +93,7 @@ std::optional<Fault> Arm::bind_library(size_t index, ArmId library) {
                  known != inputs_by_name.end()) {
         buffer = known->second;
       } else if (tensor.present()) {
-        KL_FAULT_TRY(buffer, worker_->add_buffer(BufferRole::input, bytes_of(tensor)));
+        KL_FAULT_TRY(buffer, buffer_with_pool(BufferRole::input, tensor));
         inputs_by_name[tensor.name] = buffer;
         fresh = true;
       }
@@ -104,7 +105,7 @@ std::optional<Fault> Arm::bind_library(size_t index, ArmId library) {
       const TensorData& tensor = operation.outputs[i];
       BufferId buffer = -1;
       if (tensor.present()) {
-        KL_FAULT_TRY(buffer, worker_->add_buffer(BufferRole::output, bytes_of(tensor)));
+        KL_FAULT_TRY(buffer, buffer_with_pool(BufferRole::output, tensor));
         outputs_by_name[tensor.name] = buffer;
       }
       b.outputs.push_back(buffer);
@@ -121,29 +122,75 @@ std::optional<Fault> Arm::bind_library(size_t index, ArmId library) {
   return std::nullopt;
 }
 
-void Arm::renew(const CallSlot& slot, std::mt19937_64& random) {
+// Contents that are drawn come from a pool of the buffer's own; `write` outputs have none.
+OrFault<BufferId> Arm::buffer_with_pool(BufferRole role, const TensorData& pool) {
+  KL_FAULT_TRY(const BufferId buffer, worker_->add_buffer(role, bytes_of(pool)));
+  if (pool.bytes.empty()) return buffer;
+  std::memcpy(worker_->data(buffer), pool.bytes.data(), pool.bytes.size());
+  KL_FAULT_TRY([[maybe_unused]] const auto kept, worker_->keep_pool(buffer, pool.dtype));
+  return buffer;
+}
+
+OrFault<std::monostate> Arm::draw(BufferId buffer, const Draw& draw) {
+  return worker_->draw(buffer, draw.rotation, draw.factor);
+}
+
+OrFault<std::monostate> Arm::renew(const CallSlot& slot, std::mt19937_64& random) {
   PerCase& bound = bound_[slot.seam_case];
   Bound& b = bound.operations[slot.operation];
   const OperationData& pool = (*cases_)[slot.seam_case].pool.operations[slot.operation];
   if (slot.operation == 0) {
     bound.pattern ^= 1;
-    if (bound.saved >= 0)
-      poison_bytes(worker_->data(bound.saved), worker_->size(bound.saved), bound.pattern);
+    if (bound.saved >= 0) {
+      KL_FAULT_TRY([[maybe_unused]] const auto filled,
+                   worker_->fill(bound.saved, untyped_poison_unit(bound.pattern)));
+    }
   }
   for (size_t i = 0; i < b.inputs.size(); ++i)
-    if (b.fresh[i])
-      write_draw(pool.inputs[i], random_draw(pool.inputs[i], pool.spec->inputs[i].kind, random),
-                 worker_->data(b.inputs[i]));
+    if (b.fresh[i]) {
+      KL_FAULT_TRY([[maybe_unused]] const auto drawn,
+                   draw(b.inputs[i],
+                        random_draw(pool.inputs[i], pool.spec->inputs[i].kind, random)));
+    }
   for (size_t i = 0; i < b.outputs.size(); ++i) {
     if (b.outputs[i] < 0) continue;
     const TensorData& tensor = pool.outputs[i];
     if (pool.spec->outputs[i].mode == OutputMode::write) {
-      poison(tensor.dtype, worker_->data(b.outputs[i]), tensor.size(), bound.pattern);
+      KL_FAULT_TRY([[maybe_unused]] const auto filled,
+                   worker_->fill(b.outputs[i], poison_unit(tensor.dtype, bound.pattern)));
     } else {
       b.base_draws[i] = random_draw(tensor, InputKind::real, random);
-      write_draw(tensor, *b.base_draws[i], worker_->data(b.outputs[i]));
+      KL_FAULT_TRY([[maybe_unused]] const auto drawn, draw(b.outputs[i], *b.base_draws[i]));
     }
   }
+  return std::monostate{};
+}
+
+OrFault<std::monostate> Arm::fetch_tensor(const TensorSpec& spec, const TensorData& tensor,
+                                          BufferId buffer, const std::vector<int64_t>* rows) {
+  if (buffer < 0) return std::monostate{};
+  if (rows == nullptr || !has_rows(spec, target_->row_axis))
+    return worker_->fetch(buffer, 0, bytes_of(tensor));
+  const size_t row = bytes_of(tensor) / static_cast<size_t>(tensor.shape[0]);
+  for (const int64_t r : *rows) {
+    KL_FAULT_TRY([[maybe_unused]] const auto fetched,
+                 worker_->fetch(buffer, static_cast<size_t>(r) * row, row));
+  }
+  return std::monostate{};
+}
+
+OrFault<std::monostate> Arm::fetch(const CallSlot& slot, const std::vector<int64_t>* rows) {
+  const Bound& b = bound_[slot.seam_case].operations[slot.operation];
+  const OperationData& pool = (*cases_)[slot.seam_case].pool.operations[slot.operation];
+  for (size_t i = 0; i < b.inputs.size(); ++i) {
+    KL_FAULT_TRY([[maybe_unused]] const auto fetched,
+                 fetch_tensor(pool.spec->inputs[i], pool.inputs[i], b.inputs[i], rows));
+  }
+  for (size_t i = 0; i < b.outputs.size(); ++i) {
+    KL_FAULT_TRY([[maybe_unused]] const auto fetched,
+                 fetch_tensor(pool.spec->outputs[i], pool.outputs[i], b.outputs[i], rows));
+  }
+  return std::monostate{};
 }
 
 OrFault<CallTiming> Arm::run(const CallSlot& slot, bool cold) {

@@ -29,10 +29,13 @@ class Arm {
 
   // Rewrites the inputs that only this operation has (the first operation of a repetition writes
   // the shared ones) and poisons its outputs; the saved blob too before the first operation.
-  void renew(const CallSlot& slot, std::mt19937_64& random);
+  OrFault<std::monostate> renew(const CallSlot& slot, std::mt19937_64& random);
   OrFault<CallTiming> run(const CallSlot& slot, bool cold);
   // Once more with every check of the worker, most of which would disturb a timed call.
   OrFault<CallTiming> run_checked(const CallSlot& slot);
+  // Brings these rows of the last call's tensors, and what has no rows, where `finished` shows
+  // them; null: everything.
+  OrFault<std::monostate> fetch(const CallSlot& slot, const std::vector<int64_t>* rows);
   // The tensors of the last call of this slot, for the checker.
   FinishedCall finished(const CallSlot& slot) const;
   const std::vector<std::string>& refusals() const { return refusals_; }
@@ -55,6 +58,10 @@ class Arm {
       : worker_(&worker), target_(&target), cases_(&cases) {}
   std::optional<Fault> bind(size_t index, ArmId library, std::optional<ArmId> fallback);
   std::optional<Fault> bind_library(size_t index, ArmId library);
+  OrFault<BufferId> buffer_with_pool(BufferRole role, const TensorData& pool);
+  OrFault<std::monostate> fetch_tensor(const TensorSpec& spec, const TensorData& tensor,
+                                       BufferId buffer, const std::vector<int64_t>* rows);
+  OrFault<std::monostate> draw(BufferId buffer, const Draw& draw);
   OrFault<CallTiming> succeeded(const CallSlot& slot, OrFault<CallTiming> ran) const;
 
   Worker* worker_;

@@ -9,6 +9,7 @@
 #include <lab/core/hash.hpp>
 #include <lab/engine/fingerprint_class.hpp>
 #include <lab/verify/harness_hash.hpp>
+#include <lab/verify/worker_limits.hpp>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -56,6 +57,7 @@ class Bench {
  public:
   explicit Bench(const BenchRequest& request)
       : request_(request),
+        target_(request.target->for_engine(request.engine->name())),
         rule_(request.rule.value_or(bench_rule(request.mode))),
         record_(new_record<BenchRecord>()) {}
 
@@ -94,6 +96,7 @@ class Bench {
   }
 
   const BenchRequest& request_;
+  Target target_;  // with the engine's own element types
   stats::BenchRule rule_;
   BenchRecord record_;
   BuiltLibrary candidate_, baseline_;
@@ -105,7 +108,7 @@ class Bench {
 
 void Bench::describe_request() {
   record_.engine = request_.engine->name();
-  record_.target = request_.target->key;
+  record_.target = target_.key;
   record_.preset = request_.preset;
   record_.workspace = request_.workspace;
   record_.baseline = request_.baseline_name;
@@ -113,7 +116,7 @@ void Bench::describe_request() {
   record_.seed = request_.seed ? *request_.seed : seed_from_system();
   record_.delta = rule_.delta;
   record_.details["rule"] = to_json(rule_);
-  record_.identity.harness = harness_identity(*request_.target);
+  record_.identity.harness = harness_identity(target_);
   record_.identity.fingerprint_class = fingerprint_class(*request_.engine).hash();
 }
 
@@ -140,8 +143,8 @@ Outcome Bench::build() {
   KL_TRY(baseline_, builder.build({request_.baseline, "", {}}));
   record_.baseline_hash = record_.identity.baseline = baseline_.source_hash;
   record_.baseline_compile = baseline_.report;
-  KL_TRY(const BuiltLibrary oracle, builder.build_oracle(request_.target->oracle()));
-  KL_TRY(auto loaded, OracleLibrary::load(oracle.path, request_.target->key));
+  KL_TRY(const BuiltLibrary oracle, builder.build_oracle(target_.oracle()));
+  KL_TRY(auto loaded, OracleLibrary::load(oracle.path, target_.key));
   oracle_.emplace(std::move(loaded));
 
   if (!candidate_.violations.empty())
@@ -154,23 +157,23 @@ Outcome Bench::draw_cases() {
   if (request_.shapes.empty())
     return make_error(
         Status::unsupported_target,
-        fmt::format("preset {} calls {} at no shape", request_.preset, request_.target->key),
+        fmt::format("preset {} calls {} at no shape", request_.preset, target_.key),
         "choose a preset whose trainer has this seam");
-  samples_.target = request_.target->key;
+  samples_.target = target_.key;
   samples_.preset = request_.preset;
   samples_.threads = usable_cores();
   std::string plan = fmt::format("bench {} delta={:a}\n", record_.mode, rule_.delta);
   std::vector<SeamShape> shapes = request_.shapes;
-  for (SeamShape& beside : cases_beside_the_step(*request_.target, request_.shapes))
+  for (SeamShape& beside : cases_beside_the_step(target_, request_.shapes))
     shapes.push_back(std::move(beside));
   for (size_t s = 0; s < shapes.size(); ++s) {
     const SeamShape& shape = shapes[s];
-    KL_TRY(SeamCase made, SeamCase::create(*request_.target, shape,
+    KL_TRY(SeamCase made, SeamCase::create(target_, shape,
                                            derive_seed(record_.seed, fmt::format("pool {}", s))));
     cases_.push_back(std::move(made));
     plan += dump_line(to_json(shape)) + "\n";
     samples_.shapes.push_back(axes_text(shape));
-    for (const OperationSpec& operation : request_.target->operations) {
+    for (const OperationSpec& operation : target_.operations) {
       samples_.slots.push_back(operation.name + " " + axes_text(shape));
       samples_.calls_per_step.push_back(shape.calls_per_step);
     }
@@ -180,19 +183,21 @@ Outcome Bench::draw_cases() {
 }
 
 Outcome Bench::run_sessions() {
-  const TimedChecker checker(*request_.target, *oracle_);
+  const TimedChecker checker(target_, *oracle_);
   SessionSetup setup;
-  setup.target = request_.target;
+  setup.target = &target_;
   setup.cases = &cases_;
   setup.checker = &checker;
   setup.baseline = baseline_.path;
   setup.limits = {rule_.delta, rule_.process_cap_seconds, rule_.fewest_blocks, 0.95};
+  setup.worker = worker_limits(*request_.engine);
   setup.worker.call_seconds = std::max(10.0, 2 * rule_.process_cap_seconds);
-  setup.clocks = request_.clocks;
+  setup.clocks = request_.clocks ? request_.clocks : clocks_of(*request_.engine);
   setup.seed = record_.seed;
 
-  const double affordable =
-      kCheckShare * rule_.process_cap_seconds * 1e9 / (kOracleNsPerElement * elements_of(cases_));
+  // Large calls are checked on all cores.
+  const double affordable = kCheckShare * rule_.process_cap_seconds * 1e9 /
+                            (kOracleNsPerElement * elements_of(cases_));
   std::mt19937_64 random(derive_seed(record_.seed, "whole checks"));
   const int chosen = std::uniform_int_distribution<int>(0, rule_.processes - 1)(random);
 

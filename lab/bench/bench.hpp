@@ -43,7 +43,7 @@ struct BenchRequest {
   std::vector<Ceiling> ceilings;  // from calibration; may be empty
   std::optional<double> theoretical_peak_gb_per_s;  // of the memory; absent: unknown
   std::optional<stats::BenchRule> rule;  // other limits than the mode's; recorded in details
-  ClockSampler clocks = sample_clocks;   // read around every block
+  ClockSampler clocks;  // read around every block; empty: what the engine's device and the host show
   Progress progress;
 };
 

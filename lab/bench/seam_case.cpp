@@ -1,19 +1,17 @@
 #include <lab/bench/seam_case.hpp>
 
-#include <cstring>
-
 namespace kl {
 namespace {
 
-bool is_f32(DLDataType type) { return type.code == kDLFloat && type.bits == 32; }
-
-void scale_copy(const float* from, float* to, int64_t count, float factor) {
-  for (int64_t i = 0; i < count; ++i) to[i] = from[i] * factor;
-}
+bool has_scale(DLDataType type) { return type.code == kDLFloat || type.code == kDLBfloat; }
 
 }  // namespace
 
 Result<SeamCase> SeamCase::create(const Target& target, const SeamShape& shape, uint64_t seed) {
+  if (!shape.strides.empty())
+    return make_error(Status::unsupported_target,
+                      "the preset gives " + target.key + " strided tensors; bench times packed ones",
+                      "measure it with a program in benchmarks/");
   SeamCase made;
   made.shape = shape;
   made.group = {"trainer", shape.axes, shape.dtype, shape.scalars, shape.absent, {}};
@@ -25,7 +23,7 @@ Draw random_draw(const TensorData& tensor, InputKind kind, std::mt19937_64& rand
   Draw draw;
   if (tensor.size() > 1)
     draw.rotation = std::uniform_int_distribution<int64_t>(0, tensor.size() - 1)(random);
-  if (!is_f32(tensor.dtype)) return draw;
+  if (!has_scale(tensor.dtype)) return draw;
   if (kind == InputKind::real) {
     draw.factor = std::uniform_real_distribution<double>(0.5, 2.0)(random);
     if (random() & 1) draw.factor = -draw.factor;
@@ -33,23 +31,6 @@ Draw random_draw(const TensorData& tensor, InputKind kind, std::mt19937_64& rand
     draw.factor = std::uniform_real_distribution<double>(0.8, 1.25)(random);
   }
   return draw;
-}
-
-void write_draw(const TensorData& pool, const Draw& draw, std::byte* to) {
-  const int64_t head = pool.size() - draw.rotation;
-  const size_t width = element_bytes(pool.dtype);
-  const std::byte* from = pool.bytes.data();
-  if (draw.factor == 1) {
-    const size_t split = static_cast<size_t>(draw.rotation) * width;
-    std::memcpy(to, from + split, pool.bytes.size() - split);
-    std::memcpy(to + pool.bytes.size() - split, from, split);
-    return;
-  }
-  const auto* values = reinterpret_cast<const float*>(from);
-  auto* target = reinterpret_cast<float*>(to);
-  const float factor = static_cast<float>(draw.factor);
-  scale_copy(values + draw.rotation, target, head, factor);
-  scale_copy(values, target + head, draw.rotation, factor);
 }
 
 }  // namespace kl

@@ -14,7 +14,7 @@
 namespace kl {
 
 // How the contents of one tensor were taken from the pool: rotated and scaled. With the pool it
-// gives the contents again, so that `accumulate` outputs need no copy of what they held before.
+// gives the contents again (lab/worker/draw.hpp), so that `accumulate` outputs need no copy of what they held before.
 struct Draw {
   int64_t rotation = 0;  // elements
   double factor = 1;
@@ -30,7 +30,5 @@ struct SeamCase {
 
 // A fresh draw for a tensor of this kind: any rotation; sign and scale too where values are real.
 Draw random_draw(const TensorData& tensor, InputKind kind, std::mt19937_64& random);
-// Writes the drawn contents in place.
-void write_draw(const TensorData& pool, const Draw& draw, std::byte* to);
 
 }  // namespace kl

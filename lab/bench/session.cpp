@@ -59,6 +59,7 @@ class Session {
   bool letter(Place place, bool cold, bool recorded);
   bool cold_letter(Place place, ArmSeries* series);
   bool warm_letter(Place place, ArmSeries* series);
+  bool renew(Place place, size_t slot);
   bool call(Place place, size_t slot, bool flush, ArmSeries* series);
   bool check(Place place, size_t slot, bool whole);
   bool enough(double elapsed_seconds);
@@ -141,7 +142,7 @@ void Session::measure() {
 // State that only timed calls changed (of pool threads, for example) shows in a checked one.
 bool Session::inspect() {
   for (size_t slot = 0; slot < slots_.size(); ++slot) {
-    arm(candidate).renew(slots_[slot], random_);
+    if (!renew(candidate, slot)) return false;
     auto ran = arm(candidate).run_checked(slots_[slot]);
     auto* fault = std::get_if<Fault>(&ran);
     if (fault && fault->rule == "clock-disagrees") return true;  // one call; the verdict sees all
@@ -204,7 +205,8 @@ bool Session::cold_letter(Place place, ArmSeries* series) {
           .push_back(slot_of(c, operation));
     if (operation > 0) std::reverse(phase.begin(), phase.end());
     phase.insert(phase.end(), beside.begin(), beside.end());
-    for (const size_t slot : phase) arm(place).renew(slots_[slot], random_);
+    for (const size_t slot : phase)
+      if (!renew(place, slot)) return false;
     for (const size_t slot : phase)
       if (!call(place, slot, slot == phase.front(), series)) return false;
     for (const size_t slot : phase)
@@ -215,9 +217,15 @@ bool Session::cold_letter(Place place, ArmSeries* series) {
 
 bool Session::warm_letter(Place place, ArmSeries* series) {
   for (size_t slot = 0; slot < slots_.size(); ++slot) {
-    arm(place).renew(slots_[slot], random_);
-    if (!call(place, slot, false, series) || !check(place, slot, whole_)) return false;
+    if (!renew(place, slot) || !call(place, slot, false, series) || !check(place, slot, whole_))
+      return false;
   }
+  return true;
+}
+
+bool Session::renew(Place place, size_t slot) {
+  auto renewed = arm(place).renew(slots_[slot], random_);
+  if (auto* fault = std::get_if<Fault>(&renewed)) return fail(place, *fault);
   return true;
 }
 
@@ -235,13 +243,18 @@ bool Session::call(Place place, size_t slot, bool flush, ArmSeries* series) {
 
 bool Session::check(Place place, size_t slot, bool whole) {
   const SeamCase& seam_case = (*setup_.cases)[slots_[slot].seam_case];
+  const auto rows = setup_.checker->draw_rows(seam_case, kRowsPerCall, random_);
+  if (!whole && rows.empty()) return true;
+  auto fetched = arm(place).fetch(slots_[slot], whole ? nullptr : &rows);
+  if (auto* fault = std::get_if<Fault>(&fetched)) return fail(place, *fault);
   const FinishedCall finished = arm(place).finished(slots_[slot]);
   const auto checked = whole ? setup_.checker->whole(seam_case, finished)
-                             : setup_.checker->rows(seam_case, finished, kRowsPerCall, random_);
+                             : setup_.checker->rows(seam_case, finished, rows);
   if (!checked) {
     error_ = checked.error();
     return false;
   }
+  if (checked->needs_whole) return check(place, slot, true);
   result_.elements_checked += checked->elements;
   if (checked->elements > 0) ++result_.calls_checked;
   if (!checked->failing) return true;

@@ -76,7 +76,25 @@ ClockSample sample_clocks() {
   return sample;
 }
 
+ClockSampler clocks_of(const Engine& engine) {
+  return [&engine] {
+    ClockSample sample = sample_clocks();
+    const auto readings = engine.readings();
+    if (!readings) return sample;
+    sample.device_throttled = readings->throttle_reasons;
+    if (readings->foreign_processes)
+      sample.device_foreign = static_cast<int64_t>(readings->foreign_processes->size());
+    return sample;
+  };
+}
+
 std::string disturbance(const ClockSample& before, const ClockSample& after, double fastest_mhz) {
+  for (const ClockSample* sample : {&before, &after})
+    if (sample->device_throttled && !sample->device_throttled->empty())
+      return "the device's clocks were lowered: " + sample->device_throttled->front();
+  if (before.device_foreign && after.device_foreign &&
+      std::max(*before.device_foreign, *after.device_foreign) > 0)
+    return "another process computed on the device";
   if (before.throttle_events && after.throttle_events &&
       *after.throttle_events > *before.throttle_events)
     return fmt::format("{} thermal throttle events",

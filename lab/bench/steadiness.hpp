@@ -2,10 +2,13 @@
 // this process may use. What cannot be read is absent and disturbs nothing.
 #pragma once
 
+#include <lab/engine/engine.hpp>
+
 #include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace kl {
 
@@ -15,12 +18,17 @@ struct ClockSample {
   std::optional<double> stolen_seconds;       // taken by the hypervisor, all those processors
   std::optional<int64_t> throttle_events;     // all those processors
   std::optional<double> lowest_mhz;           // of those processors, now
+  // Of the device, where the engine has one.
+  std::optional<std::vector<std::string>> device_throttled;  // what lowers its clocks now
+  std::optional<int64_t> device_foreign;                     // other processes that compute there
 };
 
 using ClockSampler = std::function<ClockSample()>;
 
 // Linux: steal time of /proc/stat (in ticks of 10 ms), thermal throttle counts, current frequency.
 ClockSample sample_clocks();
+// The same with the readings of an engine's device: every engine outlives its sampler.
+ClockSampler clocks_of(const Engine& engine);
 
 // Why what ran between the samples does not count; empty when nothing says so. `fastest_mhz`: the
 // highest `lowest_mhz` seen so far, or 0.

@@ -28,6 +28,17 @@ TEST(Disturbance, AThrottleEventOrALowFrequencyIsNamed) {
   EXPECT_NE(disturbance(at(0), at(1, {}, {}, 1800), 3000).find("1800 MHz"), std::string::npos);
 }
 
+TEST(Disturbance, ADeviceThatIsThrottledOrSharedIsNamed) {
+  ClockSample quiet = at(0), hot = at(1), shared = at(1);
+  quiet.device_throttled.emplace();
+  quiet.device_foreign = 0;
+  EXPECT_EQ(disturbance(quiet, quiet, 0), "");
+  hot.device_throttled = {"thermal slowdown"};
+  EXPECT_NE(disturbance(quiet, hot, 0).find("thermal slowdown"), std::string::npos);
+  shared.device_foreign = 1;
+  EXPECT_NE(disturbance(quiet, shared, 0).find("another process"), std::string::npos);
+}
+
 TEST(Disturbance, TheMachinesReadingsAreOfTheProcessorsThisProcessMayUse) {
   const ClockSample sample = sample_clocks();
   EXPECT_GE(sample.processors, 1);

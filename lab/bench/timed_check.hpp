@@ -1,4 +1,4 @@
-// Were timed calls right? Compares what a timed call left in shared memory with the oracle, in the
+// Were timed calls right? Compares what a timed call left in its tensors with the oracle, in the
 // parent, after the clock has stopped.
 #pragma once
 
@@ -27,6 +27,7 @@ struct TimedCheck {
   int64_t elements = 0;
   std::optional<FailingElement> failing;
   bool unwritten = false;  // the failing element still held the poison
+  bool needs_whole = false;  // an output that no row can show wrong is as it was before the call
 };
 
 class TimedChecker {
@@ -34,17 +35,27 @@ class TimedChecker {
   TimedChecker(const Target& target, const OracleLibrary& oracle)
       : target_(target), oracle_(oracle) {}
 
-  // Every element of every output.
+  // Every element of every output; large ones in chunks of rows on all cores.
   Result<TimedCheck> whole(const SeamCase& seam_case, const FinishedCall& call) const;
-  // A few random rows of the outputs that have the target's row axis first; nothing to compare
-  // when there is no such output. Rows are independent, so the oracle needs no others. Other
-  // outputs that are as they were before the call have everything compared.
-  Result<TimedCheck> rows(const SeamCase& seam_case, const FinishedCall& call, int count,
-                          std::mt19937_64& random) const;
+  // Random rows of the case; none where it has no row axis.
+  std::vector<int64_t> draw_rows(const SeamCase& seam_case, int count,
+                                 std::mt19937_64& random) const;
+  // These rows of the outputs that have the target's row axis first; nothing to compare when there
+  // is no such output. Rows are independent, so the oracle needs no others. `needs_whole` when
+  // another output was not touched: then compare everything.
+  Result<TimedCheck> rows(const SeamCase& seam_case, const FinishedCall& call,
+                          const std::vector<int64_t>& rows) const;
 
  private:
+  Result<OperationData> taken(const SeamCase& seam_case, const FinishedCall& call,
+                              const std::vector<int64_t>* rows) const;
+  Outcome judge_one(const SeamCase& seam_case, const FinishedCall& call, size_t output,
+                    const OracleOutput& expected, const std::vector<int64_t>* rows,
+                    TimedCheck& check) const;
   Result<TimedCheck> compare(const SeamCase& seam_case, const FinishedCall& call,
                              const std::vector<int64_t>* rows) const;
+  Result<TimedCheck> by_chunks(const SeamCase& seam_case, const FinishedCall& call,
+                               int64_t row_count) const;
   const Target& target_;
   const OracleLibrary& oracle_;
 };

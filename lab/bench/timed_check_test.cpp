@@ -2,6 +2,7 @@
 
 #include <lab/build/builder.hpp>
 #include <lab/core/installation.hpp>
+#include <lab/worker/draw.hpp>
 
 #include <gtest/gtest.h>
 
@@ -30,7 +31,7 @@ class TimedCheckerTest : public testing::Test {
     ASSERT_TRUE(made.ok()) << made.error().what;
     case_.emplace(std::move(*made));
     h_.resize(128);
-    write_draw(pool(), {5, -1.5}, reinterpret_cast<std::byte*>(h_.data()));
+    draw_from_pool(pool().dtype, pool().bytes, 5, -1.5, reinterpret_cast<std::byte*>(h_.data()));
     for (const float h : h_) y_.push_back(h > 0 ? h * h : 0);
   }
 
@@ -73,7 +74,7 @@ TEST_F(TimedCheckerTest, RightResultsPassWhollyAndByRows) {
   ASSERT_TRUE(whole.ok());
   EXPECT_EQ(whole->elements, 128);
   EXPECT_FALSE(whole->failing.has_value());
-  const auto rows = checker.rows(*case_, call(), 3, random);
+  const auto rows = checker.rows(*case_, call(), checker.draw_rows(*case_, 3, random));
   ASSERT_TRUE(rows.ok());
   EXPECT_EQ(rows->elements, 24);
   EXPECT_FALSE(rows->failing.has_value());
@@ -87,7 +88,7 @@ TEST_F(TimedCheckerTest, AWrongElementIsFoundAtItsPlaceInTheWholeTensor) {
   EXPECT_EQ(whole->failing->index, (std::vector<int64_t>{11, 3}));
   EXPECT_EQ(whole->failing->output, "y");
   std::mt19937_64 random(1);
-  const auto rows = checker.rows(*case_, call(), 200, random);  // among 200 rows of 16 is row 11
+  const auto rows = checker.rows(*case_, call(), checker.draw_rows(*case_, 200, random));  // among 200 rows of 16 is row 11
   ASSERT_TRUE(rows.ok() && rows->failing.has_value());
   EXPECT_EQ(rows->failing->index, (std::vector<int64_t>{11, 3}));
 }
@@ -103,13 +104,14 @@ TEST_F(TimedCheckerTest, AnOutputWithoutRowsIsNotLeftUntouched) {
   target_.row_axis = "C";  // y has it, but not first
   const TimedChecker checker(target_, *oracle_);
   std::mt19937_64 random(1);
-  const auto written = checker.rows(*case_, call(), 2, random);
+  const auto written = checker.rows(*case_, call(), checker.draw_rows(*case_, 2, random));
   ASSERT_TRUE(written.ok());
   EXPECT_FALSE(written->failing.has_value());
   poison({kDLFloat, 32, 1}, reinterpret_cast<std::byte*>(y_.data()), 128, 0);
-  const auto untouched = checker.rows(*case_, call(), 2, random);
-  ASSERT_TRUE(untouched.ok() && untouched->failing.has_value());
-  EXPECT_TRUE(untouched->unwritten);
+  const auto untouched = checker.rows(*case_, call(), checker.draw_rows(*case_, 2, random));
+  ASSERT_TRUE(untouched.ok());
+  EXPECT_TRUE(untouched->needs_whole);
+  EXPECT_FALSE(written->needs_whole);
 }
 
 }  // namespace

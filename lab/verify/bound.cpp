@@ -7,7 +7,8 @@
 namespace kl {
 
 double Bound::operator()(double value, double terms) const {
-  return u_out * std::fabs(value) + factor * std::max(terms, smallest_normal);
+  return u_out * std::max(std::fabs(value), smallest_normal) +
+         factor * std::max(terms, smallest_normal);
 }
 
 double gamma_of(int64_t terms, bool random) {

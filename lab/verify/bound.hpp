@@ -1,6 +1,6 @@
 // The error bound of one element, from the oracle's value and sum of |terms|
 // (Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., ch. 3 and 4.5):
-//   |got − y| ≤ u_out·|y| + c·γ·u_acc·max(Σ|terms|, smallest normal)
+//   |got − y| ≤ u_out·max(|y|, smallest normal) + c·γ·u_acc·max(Σ|terms|, smallest normal)
 #pragma once
 
 #include <lab/target/target.hpp>

@@ -1,5 +1,7 @@
 #include <lab/verify/inputs.hpp>
 
+#include <lab/verify/parallel_rows.hpp>
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -12,6 +14,7 @@ namespace kl {
 
 namespace {
 
+constexpr int64_t kLeastElements = 1 << 20;  // for a thread of its own
 constexpr int kTableBits = 12;
 constexpr int kTableSize = 1 << kTableBits;
 
@@ -132,6 +135,13 @@ void store_row(DLDataType dtype, const float* row, int64_t length, std::byte* to
     std::memcpy(to, row, static_cast<size_t>(length) * sizeof(float));
     return;
   }
+  if (dtype.code == kDLBfloat) {
+    for (int64_t i = 0; i < length; ++i) {
+      const uint16_t half = bf16_from_float(row[i]);
+      std::memcpy(to + 2 * i, &half, 2);
+    }
+    return;
+  }
   std::vector<double> wide(row, row + length);
   from_doubles(dtype, wide, to);
 }
@@ -182,16 +192,21 @@ bool is_random(Distribution distribution) {
 void fill(DLDataType dtype, const Recipe& recipe, uint64_t seed, std::byte* data) {
   const size_t row_bytes = static_cast<size_t>(recipe.row_length) * element_bytes(dtype);
   const std::vector<int64_t> order = row_order(recipe, seed);
-  std::vector<float> row(static_cast<size_t>(recipe.row_length));
-  for (int64_t r = 0; r < recipe.rows; ++r) {
-    const uint64_t row_seed = mix_seed(seed + static_cast<uint64_t>(order[static_cast<size_t>(r)]));
-    if (recipe.kind == InputKind::real)
-      fill_real_row(recipe, row_seed, r, row.data());
-    else
-      fill_row(row.data(), recipe.row_length, row_seed,
-               [&](uint32_t b) { return other_kind(recipe, b); });
-    store_row(dtype, row.data(), recipe.row_length, data + static_cast<size_t>(r) * row_bytes);
-  }
+  const auto some_rows = [&](int, int64_t first, int64_t end) {
+    std::vector<float> row(static_cast<size_t>(recipe.row_length));
+    for (int64_t r = first; r < end; ++r) {
+      const uint64_t row_seed =
+          mix_seed(seed + static_cast<uint64_t>(order[static_cast<size_t>(r)]));
+      if (recipe.kind == InputKind::real)
+        fill_real_row(recipe, row_seed, r, row.data());
+      else
+        fill_row(row.data(), recipe.row_length, row_seed,
+                 [&](uint32_t b) { return other_kind(recipe, b); });
+      store_row(dtype, row.data(), recipe.row_length, data + static_cast<size_t>(r) * row_bytes);
+    }
+  };
+  parallel_rows(recipe.rows, kLeastElements / std::max<int64_t>(recipe.row_length, 1) + 1,
+                some_rows);
 }
 
 // The finaliser of splitmix64.

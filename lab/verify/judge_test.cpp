@@ -90,6 +90,17 @@ TEST(Bound, IsOutputRoundOffPlusAccumulatedTerms) {
   EXPECT_DOUBLE_EQ(make_bound(target, kF32, 100, true)(2, 10), 2 * 0x1p-24 + 120 * 0x1p-24 * 10);
 }
 
+// Between subnormals the steps no longer shrink with the value: half of one must pass, and not more.
+TEST(Bound, AllowsTheRoundingOfASubnormal) {
+  Target target;
+  constexpr DLDataType kBf16{kDLBfloat, 16, 1};
+  constexpr double kStep = 0x1p-133;
+  const Bound bound = make_bound(target, kBf16, 1024, true);
+  EXPECT_GE(bound(3.5 * kStep, 0), 0.5 * kStep);
+  EXPECT_LT(bound(3.5 * kStep, 0), kStep);
+  EXPECT_GE(make_bound(target, kF32, 1, true)(0x1p-140, 0), 0x1p-150);
+}
+
 TEST(Bound, StructuredDataMayErrInOneDirection) {
   EXPECT_EQ(gamma_of(10000, true), 600);
   EXPECT_EQ(gamma_of(10000, false), 10000);

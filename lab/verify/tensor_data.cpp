@@ -54,13 +54,7 @@ void narrow(std::span<const double> from, std::byte* to) {
 }
 
 // Through f32 first: double rounding is harmless here, inputs have few significant bits to lose.
-uint16_t to_bf16(double value) {
-  const float f = static_cast<float>(value);
-  uint32_t bits = std::bit_cast<uint32_t>(f);
-  if (std::isnan(f)) return static_cast<uint16_t>((bits >> 16) | 0x40u);
-  bits += 0x7fffu + ((bits >> 16) & 1u);
-  return static_cast<uint16_t>(bits >> 16);
-}
+uint16_t to_bf16(double value) { return bf16_from_float(static_cast<float>(value)); }
 
 int significand_bits(DLDataType dtype) {
   switch (element_of(dtype)) {
@@ -101,6 +95,13 @@ std::string dtype_name(DLDataType dtype) {
     default:
       return "i64";
   }
+}
+
+uint16_t bf16_from_float(float value) {
+  uint32_t bits = std::bit_cast<uint32_t>(value);
+  if (std::isnan(value)) return static_cast<uint16_t>((bits >> 16) | 0x40u);
+  bits += 0x7fffu + ((bits >> 16) & 1u);
+  return static_cast<uint16_t>(bits >> 16);
 }
 
 size_t element_bytes(DLDataType dtype) { return dtype.bits / 8u; }

@@ -34,6 +34,9 @@ void to_doubles(DLDataType dtype, const std::byte* from, std::span<double> to);
 // Rounds to nearest, ties to even.
 void from_doubles(DLDataType dtype, std::span<const double> from, std::byte* to);
 
+// To nearest, ties to even; NaN stays NaN.
+uint16_t bf16_from_float(float value);
+
 // A pattern no kernel computes: a NaN with a payload, or a large negative integer. Patterns 0 and 1
 // differ in every element, so that a value which depends on old contents shows.
 void poison(DLDataType dtype, std::byte* data, int64_t count, int pattern);

@@ -9,6 +9,7 @@
 #include <lab/verify/harness_hash.hpp>
 #include <lab/verify/later_calls.hpp>
 #include <lab/verify/sanitize.hpp>
+#include <lab/verify/worker_limits.hpp>
 
 #include <fmt/format.h>
 
@@ -23,13 +24,6 @@ constexpr int kLaterRounds = 100;  // of forward and backward, on the smallest s
 constexpr int kTrainerRounds = 8;  // on the trainer's first shape
 constexpr std::chrono::microseconds kFirstSettle{20000};  // once per shape
 constexpr std::chrono::microseconds kSettle{200};
-
-// cpu kernels see the host's memory, others their engine's device.
-WorkerLimits worker_limits(const Engine& engine) {
-  WorkerLimits limits;
-  if (engine.name() != "cpu") limits.device = engine.name();
-  return limits;
-}
 
 int64_t volume(const CaseGroup& group) {
   int64_t product = 1;

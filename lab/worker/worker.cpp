@@ -280,7 +280,13 @@ OrFault<std::monostate> HostedWorker::fill(BufferId buffer, std::span<const std:
   }
   std::byte* data = buffers_.data(buffer);
   const size_t bytes = buffers_.size(buffer);
-  for (size_t i = 0; i < bytes; ++i) data[i] = unit[i % unit.size()];
+  size_t filled = std::min(unit.size(), bytes);
+  std::memcpy(data, unit.data(), filled);
+  while (filled < bytes) {
+    const size_t more = std::min(filled, bytes - filled);
+    std::memcpy(data + filled, data, more);
+    filled += more;
+  }
   return std::monostate{};
 }
 
