@@ -1,6 +1,7 @@
 """The targets in double, each value with the sum of |terms| behind it, as their oracles state them.
 
-An element passes if |got - y| <= u*|y| + 6*sqrt(n)*2^-24*terms, u the unit round-off of its type.
+An element passes if |got - y| <= u*|y| + 6*sqrt(n)*2^-24*terms, u the unit round-off of its type,
+neither |y| nor terms taken below the smallest normal number: subnormals lie no closer than there.
 """
 
 import math
@@ -19,7 +20,8 @@ def worst_fraction(got, exact, terms, n):
     if not bool(same[~finite].all()) or not bool(torch.isfinite(value[finite]).all()):
         return math.inf
     factor = 6 * math.sqrt(n) * 2.0**-24
-    bound = UNIT_ROUNDOFF[got.dtype] * exact.abs() + factor * terms.clamp(min=SMALLEST_NORMAL)
+    bound = UNIT_ROUNDOFF[got.dtype] * exact.abs().clamp(min=SMALLEST_NORMAL)
+    bound += factor * terms.clamp(min=SMALLEST_NORMAL)
     fraction = (value - exact).abs()[finite] / bound[finite]
     return float(fraction.max()) if fraction.numel() else 0.0
 

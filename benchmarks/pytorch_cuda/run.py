@@ -40,12 +40,16 @@ class Arm:
 
 class StreamCeiling:
     def __init__(self, path):
-        self.pass_ = ctypes.CDLL(str(path)).stream_pass
-        self.pass_.argtypes = [ctypes.c_void_p] * 3 + [ctypes.c_int, ctypes.c_size_t, ctypes.c_void_p]
+        library = ctypes.CDLL(str(path))
+        self.shapes = range(ctypes.c_int.in_dll(library, "stream_shapes").value)
+        self.pass_ = library.stream_pass
+        self.pass_.argtypes = [ctypes.c_int] + [ctypes.c_void_p] * 3
+        self.pass_.argtypes += [ctypes.c_int, ctypes.c_size_t, ctypes.c_void_p]
 
-    def call(self, a, b, out, writes):
+    def call(self, shape, a, b, out, writes):
         def run():
             code = self.pass_(
+                shape,
                 a.data_ptr(),
                 b.data_ptr() if b is not None else None,
                 out.data_ptr(),
@@ -224,9 +228,16 @@ def benchmark(target, dtype, variants, ceiling, rounds, flush, record):
     for operation, stream in setup["streams"].items():
         a, b, _, writes = stream
         footprint = a.numel() * a.element_size() * (1 + (b is not None) + writes)
-        every = arms[operation] + [Arm("ceiling", ceiling.call(*stream))]
+        ceilings = [Arm(f"ceiling {i}", ceiling.call(i, *stream)) for i in ceiling.shapes]
+        every = arms[operation] + ceilings
         try:
             measure(every, rounds, flush)
+            best = min(ceilings, key=lambda arm: statistics.median(arm.ms))
+            entry.setdefault("ceiling_shapes", {})[operation] = {
+                arm.name: statistics.median(arm.ms) for arm in ceilings
+            }
+            best.name = "ceiling"
+            every = arms[operation] + [best]
             entry["operations"][operation] = {
                 "footprint_bytes": footprint,
                 "arms": summary(every, every[0], footprint),

@@ -57,22 +57,19 @@ __device__ inline RawPack<bf16> packed(const Pack<bf16>& p) {
   return {{words[0], words[1], words[2], words[3]}};
 }
 
-// Of memory that this kernel visits once: evicted from the caches first. 16-byte aligned.
+// Of 16-byte aligned memory.
 template <class T>
-__device__ RawPack<T> stream_in(const T* from) {
-#ifdef KL_PLAIN_LOADS
+__device__ RawPack<T> load_pack(const T* from) {
   return {*reinterpret_cast<const uint4*>(from)};
-#else
-  return {__ldcs(reinterpret_cast<const uint4*>(from))};
-#endif
 }
 template <class T>
-__device__ void stream_out(T* to, const Pack<T>& pack) {
-#ifdef KL_PLAIN_STORES
+__device__ void store_pack(T* to, const Pack<T>& pack) {
   *reinterpret_cast<uint4*>(to) = packed(pack).bits;
-#else
-  __stcs(reinterpret_cast<uint4*>(to), packed(pack).bits);
-#endif
+}
+// Evicted from the caches first: faster in a pass that only reads, slower beside stores.
+template <class T>
+__device__ RawPack<T> stream_in(const T* from) {
+  return {__ldcs(reinterpret_cast<const uint4*>(from))};
 }
 
 // The first `count` elements at any alignment; the rest of the pack is 0 and stays unwritten.

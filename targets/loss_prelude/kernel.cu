@@ -1,13 +1,14 @@
 // loss_prelude for Hopper GPUs, f32 and bf16. Forward reads the logits once and leaves two floats
 // a row in `saved`; backward reads them once more and writes the gradient: 3 passes over [N,V].
 //
-// What bounds it is memory, but only just: tanh and exp need the special function units, which
-// do 16 results a cycle and multiprocessor. For bf16 logits eight tanh share one reciprocal and some
+// What bounds it is memory, but only just: tanh and exp need the special function units, which do
+// 16 results a cycle and multiprocessor. For bf16 logits eight tanh share one reciprocal and some
 // exponentials are polynomials.
 // |s*tanh(z/s)| <= s, so for s <= 40 exp needs no shift and no row maximum to stay in range.
 #include <kernel_lab/packs.cuh>
 
 #include <algorithm>
+#include <cmath>
 #include <type_traits>
 
 namespace {
@@ -20,30 +21,14 @@ using kl::RawPack;
 
 constexpr int kMaxThreads = 256;
 constexpr int kMaxWarps = kMaxThreads / kWarp;
-// Threads that stay on a multiprocessor and walk over rows.
-#ifndef KL_FWD
-#define KL_FWD 1280
-#endif
-#ifndef KL_BWD
-#define KL_BWD 1024
-#endif
-constexpr int kForwardThreads = KL_FWD;
-constexpr int kBackwardThreads = KL_BWD;
+constexpr int kForwardThreads = 1280;  // that stay on a multiprocessor and walk over rows
+constexpr int kBackwardThreads = 1024;
 constexpr int kMaxBlocksPerMultiprocessor = 32;
 constexpr int kMaxBlocks = 8192;  // each leaves its partial sums in forward
 // Packs a thread has asked for before it uses the first.
-#ifndef KL_FWD_FLIGHT
-#define KL_FWD_FLIGHT 4
-#endif
-#ifndef KL_BWD_FLIGHT
-#define KL_BWD_FLIGHT 2
-#endif
-#ifndef KL_POLY
-#define KL_POLY 2
-#endif
-constexpr int kPolynomials = KL_POLY;  // of the eight exponentials of a pack
-constexpr int kForwardInFlight = KL_FWD_FLIGHT;
-constexpr int kBackwardInFlight = KL_BWD_FLIGHT;
+constexpr int kForwardInFlight = 4;
+constexpr int kBackwardInFlight = 2;
+constexpr int kPolynomials = 2;  // of the eight exponentials of a pack
 constexpr double kNoShiftSoftcap = 40;
 // From here on the roundings of a row's sum hide those of the fast exponential (README).
 constexpr int64_t kFastVocabulary = 256;
@@ -67,8 +52,11 @@ struct Sums {
   double nll, bytes;
 };
 
-bool has_shape(const DLTensor& t, int32_t ndim, int64_t first) {
-  return kl::is_contiguous(t) && t.ndim == ndim && t.shape[0] == first;
+bool is_array(const DLTensor& t, bool right_type, int64_t first) {
+  return right_type && kl::is_contiguous(t) && t.ndim == 1 && t.shape[0] == first;
+}
+bool is_logits(const DLTensor& t, bool is_bf16) {
+  return (is_bf16 ? kl::is_bf16(t) : kl::is_f32(t)) && kl::is_contiguous(t) && t.ndim == 2;
 }
 
 kl_result accepts(const kl_problem* p) {
@@ -78,30 +66,26 @@ kl_result accepts(const kl_problem* p) {
   if (p->input_count != 3 || p->output_count != (forward ? 3 : 1) || p->scalar_count != 1)
     return kl::bad_argument("wrong number of inputs, outputs or scalars");
   if (!(p->scalars[0] > 0)) return kl::bad_argument("softcap must be positive");
-  const DLTensor& logits = p->inputs[forward ? 0 : 1];
-  const DLTensor& targets = p->inputs[forward ? 1 : 2];
+  const DLTensor &logits = p->inputs[forward ? 0 : 1], &targets = p->inputs[forward ? 1 : 2];
   if (logits.ndim != 2 || logits.shape[1] < 1)
     return kl::bad_argument("logits must be [N,V] with V >= 1");
   const int64_t rows = logits.shape[0], vocabulary = logits.shape[1];
-  const bool half = kl::is_bf16(logits);
-  if (!(half || kl::is_f32(logits)) || !kl::is_contiguous(logits) || vocabulary > INT32_MAX / 2)
+  if (!is_logits(logits, kl::is_bf16(logits)) || vocabulary > INT32_MAX / 2)
     return kl::unsupported("logits: packed f32 or bf16 [N,V], V < 2^30");
-  if (!kl::is_i32(targets) || !has_shape(targets, 1, rows))
+  if (!is_array(targets, kl::is_i32(targets), rows))
     return kl::unsupported("targets: packed i32 [N]");
-  if (forward) {
-    if (!kl::is_i32(p->inputs[2]) || !has_shape(p->inputs[2], 1, vocabulary))
-      return kl::unsupported("token_bytes: packed i32 [V]");
-    if (!kl::is_f32(p->outputs[0]) || !has_shape(p->outputs[0], 1, rows))
-      return kl::unsupported("nll: packed f32 [N]");
-    if (!kl::is_f64(p->outputs[1]) || !kl::is_f64(p->outputs[2]))
-      return kl::unsupported("nll_sum, byte_sum: f64 [1]");
+  const DLTensor& out = p->outputs[0];
+  if (!forward) {
+    if (!kl::is_f32(p->inputs[0])) return kl::unsupported("g: f32 [1]");
+    if (!is_logits(out, kl::is_bf16(logits)) || out.shape[0] != rows || out.shape[1] != vocabulary)
+      return kl::unsupported("dlogits: packed [N,V] of the logits' dtype");
     return kl::ok();
   }
-  if (!kl::is_f32(p->inputs[0])) return kl::unsupported("g: f32 [1]");
-  const DLTensor& dlogits = p->outputs[0];
-  if (!(half ? kl::is_bf16(dlogits) : kl::is_f32(dlogits)) || !has_shape(dlogits, 2, rows) ||
-      dlogits.shape[1] != vocabulary)
-    return kl::unsupported("dlogits: packed [N,V] of the logits' dtype");
+  if (!is_array(p->inputs[2], kl::is_i32(p->inputs[2]), vocabulary))
+    return kl::unsupported("token_bytes: packed i32 [V]");
+  if (!is_array(out, kl::is_f32(out), rows)) return kl::unsupported("nll: packed f32 [N]");
+  if (!kl::is_f64(p->outputs[1]) || !kl::is_f64(p->outputs[2]))
+    return kl::unsupported("nll_sum, byte_sum: f64 [1]");
   return kl::ok();
 }
 
@@ -130,6 +114,14 @@ kl_result prepare(const kl_problem* p, const kl_services*, kl_plan* plan) {
   const int stay = p->operation == KL_FORWARD ? kForwardThreads : kBackwardThreads;
   const int64_t blocks =
       std::min(multiprocessors * std::min(stay / threads, kMaxBlocksPerMultiprocessor), kMaxBlocks);
+#ifdef KL_TRY_GRID
+  if (p->operation == KL_BACKWARD) {
+    kl::store(plan, Plan{p->operation, half, vocabulary % pack == 0, threads,
+                         static_cast<int32_t>(std::min<int64_t>(rows, INT32_MAX)), rows,
+                         vocabulary});
+    return kl::ok();
+  }
+#endif
   kl::store(plan, Plan{p->operation, half, vocabulary % pack == 0, threads,
                        static_cast<int32_t>(std::min(blocks, rows)), rows, vocabulary});
   return kl::ok();
@@ -142,10 +134,14 @@ struct Cap {
   float softcap;
   float decay;     // exp(-2|z|/s) = 2^(decay*|z|)
   float exponent;  // exp(s*t) = 2^(exponent*t)
+  float inverse;   // 1/s
+  float near;      // |z| under which a polynomial is tanh
   explicit Cap(double s)
       : softcap(static_cast<float>(s)),
         decay(static_cast<float>(-2 * kLog2E / s)),
-        exponent(static_cast<float>(s * kLog2E)) {}
+        exponent(static_cast<float>(s * kLog2E)),
+        inverse(static_cast<float>(1 / s)),
+        near(std::isfinite(inverse) ? static_cast<float>(0.55 * s) : 0) {}
 };
 
 __device__ float power_of_two(float x) {
@@ -203,10 +199,41 @@ __host__ __device__ constexpr float slope_unit(Maths maths) {
   return maths == Maths::fast ? 4.0f : 1.0f;
 }
 
+#ifdef KL_TRY_NEAR
+template <class T>
+__device__ bool is_near(const Pack<T>& z, const Cap& cap) {
+  bool near = true;
+#pragma unroll
+  for (int i = 0; i < kPackSize<T>; ++i) near &= fabsf(z.v[i]) < cap.near;  // a NaN is not
+  return near;
+}
+
+// s*tanh(z/s) for |z/s| < 0.55: z*(1 + a polynomial), relative error 4e-8 before rounding.
+__device__ float capped_near(float z, const Cap& cap) {
+  const float u = z * cap.inverse, u2 = u * u;
+  float p = 1.64375798e-2f;
+  p = p * u2 - 5.26718128e-2f;
+  p = p * u2 + 1.33207250e-1f;
+  p = p * u2 - 3.33329466e-1f;
+  return fmaf(z, p * u2, z);
+}
+#endif
+
 template <Maths maths, class T>
 __device__ Capped<T> capped(const Pack<T>& z, const Cap& cap, float shift) {
   constexpr int n = kPackSize<T>;
   Capped<T> out;
+#ifdef KL_TRY_NEAR
+  if (maths != Maths::shifted && (maths != Maths::fast || KL_TRY_NEAR == 2) && is_near(z, cap)) {
+#pragma unroll
+    for (int i = 0; i < n; ++i) {
+      const float m = capped_near(z.v[i], cap), t = m * cap.inverse;
+      out.exp.v[i] = maths == Maths::fast ? power_of_two(m * static_cast<float>(kLog2E)) : expf(m);
+      out.slope.v[i] = (1.0f - t * t) / slope_unit(maths);
+    }
+    return out;
+  }
+#endif
   if constexpr (maths == Maths::fast) {
     // With e = exp(-2|u|) and q = 1/(1 + e):  |tanh u| = 2q - 1,  1 - tanh^2 u = 4*e*q^2.
     // 2q - 1 is off by some 1e-7 however small it is: hence kFastVocabulary.
@@ -244,15 +271,6 @@ __device__ float sum_of(const Pack<T>& p) {
   return sum;
 }
 
-template <class T, bool whole>
-__device__ Pack<T> load(const T* from, int count) {
-  return whole ? kl::unpack(kl::stream_in(from)) : kl::load_some(from, count);
-}
-template <class T, bool whole>
-__device__ void store(T* to, const Pack<T>& pack, int count) {
-  whole ? kl::stream_out(to, pack) : kl::store_some(to, pack, count);
-}
-
 // ---- forward ----
 
 // This thread's part of the row's sum of exponentials.
@@ -272,7 +290,8 @@ __device__ float part_of_sum(const T* z, int vocabulary, const Cap& cap, float s
     }
   for (; v < vocabulary; v += step) {
     const int count = vocabulary - v;
-    Pack<T> exp = capped<maths>(load<T, whole>(z + v, count), cap, shift).exp;
+    const Pack<T> pack = whole ? kl::unpack(kl::stream_in(z + v)) : kl::load_some(z + v, count);
+    Pack<T> exp = capped<maths>(pack, cap, shift).exp;
 #pragma unroll
     for (int i = 0; i < kPackSize<T>; ++i) exp.v[i] = whole || i < count ? exp.v[i] : 0.0f;
     sum += sum_of(exp);
@@ -288,45 +307,55 @@ __device__ float largest_tanh(const T* z, int vocabulary, const Cap& cap) {
   return tanhf(kl::block_max(largest) / cap.softcap);
 }
 
-// A block walks over rows. After each, one warp finishes it, each in its turn, while the others
-// go on: the barrier of the next row keeps them within the two halves of `parts`.
+// Finishes one row from its warps' sums: writes what is known of it, returns its part of the sums.
+template <class T>
+__device__ Sums finish_row(const float* parts, int warps, float shift, const T* z, int target,
+                           const int32_t* token_bytes, int vocabulary, double softcap, float* nll,
+                           SavedRow* saved) {
+  double sum = 0;
+  for (int i = 0; i < warps; ++i) sum += parts[i];
+  *saved = {shift, static_cast<float>(1 / sum)};
+  if (target < 0 || target >= vocabulary) {  // a broken batch is not a number
+    const float value = target == kIgnored ? 0.0f : NAN;
+    *nll = value;
+    return {value, 0};
+  }
+  const double t = tanh(static_cast<double>(static_cast<float>(z[target])) / softcap);
+  const auto value = static_cast<float>(log(sum) - softcap * (t - shift));
+  *nll = value;
+  return {value, static_cast<double>(token_bytes[target])};
+}
+
+// A block walks over rows, its warps each at their own pace for as many rows as a warp has lanes.
+// Then one warp finishes these, a row a lane, while the others go on: the next barrier keeps them
+// within the two halves of `parts`.
 template <class T, bool whole, Maths maths>
 __global__ void __launch_bounds__(kMaxThreads, kForwardThreads / kMaxThreads)
     forward_rows(const T* __restrict__ logits, const int32_t* __restrict__ targets,
                  const int32_t* __restrict__ token_bytes, float* __restrict__ nll,
                  SavedRow* __restrict__ saved, Sums* __restrict__ sums, int64_t rows,
                  int vocabulary, double softcap, Cap cap) {
-  __shared__ float parts[2][kMaxWarps];
+  __shared__ float parts[2][kWarp][kMaxWarps + 1];  // an odd stride: no two lanes share a bank
+  __shared__ float shifts[2][kWarp];
   const int warps = blockDim.x / kWarp, warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
   Sums mine = {0, 0};
   int turn = 0, half = 0;
-  int next_target = targets[blockIdx.x];
-  for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
-    const T* z = logits + row * vocabulary;
-    const int target = next_target;
-    if (row + gridDim.x < rows) next_target = targets[row + gridDim.x];
-    if (target < 0 || target >= vocabulary) {  // a broken batch is not a number
-      if (threadIdx.x > 0) continue;
-      const float value = target == kIgnored ? 0.0f : NAN;
-      nll[row] = value;
-      saved[row] = {0, 0};
-      mine.nll += value;
-      continue;
+  for (int64_t first = blockIdx.x; first < rows; first += int64_t{kWarp} * gridDim.x) {
+    const int64_t row = first + int64_t{lane} * gridDim.x;  // that this lane finishes
+    for (int i = 0; i < kWarp && first + int64_t{i} * gridDim.x < rows; ++i) {
+      const T* z = logits + (first + int64_t{i} * gridDim.x) * vocabulary;
+      const float shift = maths == Maths::shifted ? largest_tanh(z, vocabulary, cap) : 0;
+      const float part = kl::warp_sum(part_of_sum<T, whole, maths>(z, vocabulary, cap, shift));
+      if (lane == 0) parts[half][i][warp] = part;
+      if (threadIdx.x == 0) shifts[half][i] = shift;
     }
-    const float shift = maths == Maths::shifted ? largest_tanh(z, vocabulary, cap) : 0;
-    const float part =
-        kl::warp_sum(part_of_sum<T, whole, maths>(z, vocabulary, cap, shift));
-    if (lane == 0) parts[half][warp] = part;
     __syncthreads();
-    if (warp == turn && lane == 0) {
-      double sum = 0;
-      for (int i = 0; i < warps; ++i) sum += parts[half][i];
-      const double t = tanh(static_cast<double>(static_cast<float>(z[target])) / softcap);
-      const auto value = static_cast<float>(log(sum) - softcap * (t - shift));
-      nll[row] = value;
-      saved[row] = {shift, static_cast<float>(1 / sum)};
-      mine.nll += value;
-      mine.bytes += token_bytes[target];
+    if (warp == turn && row < rows) {
+      const Sums one = finish_row(parts[half][lane], warps, shifts[half][lane],
+                                  logits + row * vocabulary, targets[row], token_bytes, vocabulary,
+                                  softcap, &nll[row], &saved[row]);
+      mine.nll += one.nll;
+      mine.bytes += one.bytes;
     }
     turn = turn + 1 == warps ? 0 : turn + 1;
     half = 1 - half;
@@ -372,18 +401,19 @@ __device__ void gradient_row(const T* z, T* dz, int vocabulary, const Cap& cap, 
     for (; v + (kBackwardInFlight - 1) * step < vocabulary; v += kBackwardInFlight * step) {
       RawPack<T> raw[kBackwardInFlight];
 #pragma unroll
-      for (int k = 0; k < kBackwardInFlight; ++k) raw[k] = kl::stream_in(z + v + k * step);
+      for (int k = 0; k < kBackwardInFlight; ++k) raw[k] = kl::load_pack(z + v + k * step);
 #pragma unroll
       for (int k = 0; k < kBackwardInFlight; ++k) {
         const int at = v + k * step;
-        kl::stream_out(dz + at, gradient<T, maths>(kl::unpack(raw[k]), cap, row, gain,
+        kl::store_pack(dz + at, gradient<T, maths>(kl::unpack(raw[k]), cap, row, gain,
                                                      target - at));
       }
     }
   for (; v < vocabulary; v += step) {
     const int count = vocabulary - v;
-    const Pack<T> z_pack = load<T, whole>(z + v, count);
-    store<T, whole>(dz + v, gradient<T, maths>(z_pack, cap, row, gain, target - v), count);
+    const Pack<T> pack = whole ? kl::unpack(kl::load_pack(z + v)) : kl::load_some(z + v, count);
+    const Pack<T> out = gradient<T, maths>(pack, cap, row, gain, target - v);
+    whole ? kl::store_pack(dz + v, out) : kl::store_some(dz + v, out, count);
   }
 }
 
@@ -421,12 +451,13 @@ void with_path(bool whole, int64_t vocabulary, double softcap, Launch launch) {
   const auto with_maths = [&](auto maths) {
     whole ? launch(std::true_type{}, maths) : launch(std::false_type{}, maths);
   };
+  constexpr Maths kLongRows = std::is_same_v<T, bf16> ? Maths::fast : Maths::plain;
   if (softcap > kNoShiftSoftcap)
     with_maths(std::integral_constant<Maths, Maths::shifted>{});
-  else if (std::is_same_v<T, bf16> && vocabulary >= kFastVocabulary)
-    with_maths(std::integral_constant<Maths, std::is_same_v<T, bf16> ? Maths::fast : Maths::plain>{});
-  else
+  else if (vocabulary < kFastVocabulary)
     with_maths(std::integral_constant<Maths, Maths::plain>{});
+  else
+    with_maths(std::integral_constant<Maths, kLongRows>{});
 }
 
 template <class T>

@@ -18,10 +18,7 @@ using kl::kWarp;
 using kl::Pack;
 using kl::RawPack;
 
-#ifndef KL_THREADS
-#define KL_THREADS 256
-#endif
-constexpr int kThreads = KL_THREADS;
+constexpr int kThreads = 256;
 constexpr int kWarps = kThreads / kWarp;
 constexpr int kMaxPacks = 8;     // a lane's share of a row
 constexpr int kMaxSlots = 512;   // blocks that sum dw
@@ -166,7 +163,7 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
   for (int k = 0; k < packs; ++k) {
     const int c = (k * kWarp + lane) * kPackSize<T>;
-    raw[k] = c < columns ? kl::stream_in(x + c) : RawPack<T>{};
+    raw[k] = c < columns ? kl::load_pack(x + c) : RawPack<T>{};
   }
   float squares = 0;
 #pragma unroll
@@ -179,7 +176,8 @@ __global__ void __launch_bounds__(kThreads)
   const float r = in_range(squares, static_cast<float>(eps), columns)
                       ? inverse_rms(squares, static_cast<float>(eps), columns)
                       : static_cast<float>(inverse_rms(
-                            kl::warp_sum(squares_in_double(x, columns, lane, kWarp)), eps, columns));
+                            kl::warp_sum(squares_in_double(x, columns, lane, kWarp)), eps,
+                            columns));
 #pragma unroll
   for (int k = 0; k < packs; ++k) {
     const int c = (k * kWarp + lane) * kPackSize<T>;
@@ -188,7 +186,7 @@ __global__ void __launch_bounds__(kThreads)
     const Pack<T> weight = weighted ? weights<T>(w, c) : Pack<T>{};
 #pragma unroll
     for (int i = 0; i < kPackSize<T>; ++i) p.v[i] *= weighted ? r * weight.v[i] : r;
-    kl::stream_out(y + c, p);
+    kl::store_pack(y + c, p);
   }
 }
 
@@ -227,8 +225,8 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
     for (int k = 0; k < packs; ++k) {
       const int c = (k * kWarp + lane) * kPackSize<T>;
-      raw_dy[k] = c < columns ? kl::stream_in(dy_row + c) : RawPack<T>{};
-      raw_x[k] = c < columns ? kl::stream_in(x_row + c) : RawPack<T>{};
+      raw_dy[k] = c < columns ? kl::load_pack(dy_row + c) : RawPack<T>{};
+      raw_x[k] = c < columns ? kl::load_pack(x_row + c) : RawPack<T>{};
     }
     float squares = 0, products = 0;
 #pragma unroll
@@ -264,7 +262,7 @@ __global__ void __launch_bounds__(kThreads)
         out.v[i] = scale.inverse_rms * (weighted_dy - normed * scale.mean);
         if constexpr (weighted) sums[k].v[i] += g.v[i] * normed;
       }
-      kl::stream_out(dx + row * columns + c, out);
+      kl::store_pack(dx + row * columns + c, out);
     }
   }
   if constexpr (weighted) store_slot<T>(sums, slots + int64_t{blockIdx.x} * columns, columns);
