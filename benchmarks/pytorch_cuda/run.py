@@ -319,7 +319,8 @@ def main():
     torch.manual_seed(0)
     started = time.time()
     record = {"torch": torch.__version__, "device": torch.cuda.get_device_name(),
-              "rounds": arguments.rounds, "variants": arguments.variant, "errors": [], "checks": [], "benchmarks": []}
+              "rounds": arguments.rounds, "variants": arguments.variant,
+              "errors": [], "checks": [], "benchmarks": []}
     built = build(arguments, record)
     print(f"{record['device']}, PyTorch {record['torch']}; built in {time.time() - started:.0f} s")
     if not arguments.skip_check:
