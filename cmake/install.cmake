@@ -7,3 +7,21 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/trainer/presets DESTINATION ${KL_INSTALL
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/examples DESTINATION ${KL_INSTALL_SHARE})
 install(FILES ${PROJECT_SOURCE_DIR}/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs DESTINATION ${CMAKE_INSTALL_DOCDIR})
+
+# For a machine that lacks them (another distribution, a bare container): what the programs link,
+# beside them. The C library and the loader stay the machine's own.
+option(KL_INSTALL_LIBRARIES "Install the shared libraries that the programs need" OFF)
+if(KL_INSTALL_LIBRARIES)
+  install(CODE [[
+    file(GLOB programs "${CMAKE_INSTALL_PREFIX}/bin/kernel-lab*" "${CMAKE_INSTALL_PREFIX}/bin/*_test")
+    file(GET_RUNTIME_DEPENDENCIES EXECUTABLES ${programs}
+      RESOLVED_DEPENDENCIES_VAR found UNRESOLVED_DEPENDENCIES_VAR missing
+      PRE_EXCLUDE_REGEXES "^ld-linux" "^libc\\.so" "^libm\\.so" "^libpthread\\." "^libdl\\." "^librt\\.")
+    foreach(library IN LISTS found)
+      file(INSTALL "${library}" DESTINATION "${CMAKE_INSTALL_PREFIX}/lib" FOLLOW_SYMLINK_CHAIN)
+    endforeach()
+    if(missing)
+      message(WARNING "not found, and so not installed: ${missing}")
+    endif()
+  ]])
+endif()

@@ -191,7 +191,7 @@ class Host {
     // Pages are brought in now, for writing where they will be written, so that no call pays for it.
     void* at = ::mmap(reinterpret_cast<void*>(request.address), request.bytes,
                       request.written != 0 ? PROT_READ | PROT_WRITE : PROT_READ,
-                      MAP_SHARED | MAP_FIXED | MAP_POPULATE, descriptor, 0);
+                      MAP_SHARED | MAP_FIXED | (device_ == nullptr ? MAP_POPULATE : 0), descriptor, 0);
     if (at == MAP_FAILED || (request.locked != 0 && ::mprotect(at, request.bytes, PROT_READ) != 0))
       return fmt::format("mapping {} bytes failed: errno {}", request.bytes, errno);
     if (device_ == nullptr) return {};
@@ -325,7 +325,7 @@ class Host {
     OrDeviceFault<DeviceRun> ran = DeviceRun{};
     on_candidate(Phase::run, [&] {
       reply.begin_ns = clock_by_syscall_ns(CLOCK_MONOTONIC);
-      ran = timed ? device_->run_timed(index, launch) : device_->run(call.buffers(), launch);
+      ran = timed ? device_->run_timed(index, true, launch) : device_->run(call.buffers(), launch);
       reply.end_ns = clock_by_syscall_ns(CLOCK_MONOTONIC);
     });
     reply.threw = !thrown.empty();

@@ -93,15 +93,17 @@ class CudaHost final : public DeviceHost {
 
   std::optional<DeviceFault> keep_pool(int buffer, DLDataType dtype) override {
     if (mirrors_.find(buffer) == nullptr) return no_buffer(buffer);
-    return mirrors_.keep_pool(buffer, dtype);
+    return mirrors_.keep_pool(buffer, dtype, stream_);
   }
   std::optional<DeviceFault> draw(int buffer, int64_t rotation, double factor) override {
     if (mirrors_.find(buffer) == nullptr) return no_buffer(buffer);
-    return mirrors_.draw(buffer, rotation, factor, stream_);
+    KL_DEVICE_TRY(mirrors_.draw(buffer, rotation, factor, stream_));
+    return settle("drawing contents");  // no call waits for it
   }
   std::optional<DeviceFault> fill(int buffer, std::span<const std::byte> unit) override {
     if (mirrors_.find(buffer) == nullptr || unit.empty() || unit.size() > 8) return no_buffer(buffer);
-    return mirrors_.fill(buffer, unit, stream_);
+    KL_DEVICE_TRY(mirrors_.fill(buffer, unit, stream_));
+    return settle("filling a buffer");
   }
   std::optional<DeviceFault> fetch(int buffer, size_t offset, size_t bytes) override {
     const Mirror* m = mirrors_.find(buffer);
@@ -116,7 +118,7 @@ class CudaHost final : public DeviceHost {
 
   OrDeviceFault<DeviceRun> run(std::span<const int> buffers, const Launch& launch) override;
   std::optional<DeviceFault> flush() override;
-  OrDeviceFault<DeviceRun> run_timed(int call, const Launch& launch) override;
+  OrDeviceFault<DeviceRun> run_timed(int call, bool may_replay, const Launch& launch) override;
   std::optional<DeviceFault> check_after(std::span<const int> buffers) override {
     KL_DEVICE_TRY(mirrors_.broken_guard(stream_));
     return mirrors_.changed_input(buffers, stream_);
@@ -191,7 +193,7 @@ std::optional<DeviceFault> CudaHost::upload_and_keep(std::span<const int> buffer
   KL_DEVICE_TRY(failed(driver().cuStreamSynchronize(stream_), "waiting before a call"));
   KL_DEVICE_TRY(each(buffers, [&](int, Mirror& m) -> std::optional<DeviceFault> {
     if (!m.made_here && m.bytes > 0)
-      KL_DEVICE_TRY(failed(driver().cuMemcpyHtoD(m.data(), m.host, m.bytes), "uploading a buffer"));
+      KL_DEVICE_TRY(failed(driver().cuMemcpyHtoDAsync(m.data(), m.host, m.bytes, look_), "uploading a buffer"));
     return copy(m.before, m.data(), m.bytes);
   }));
   return failed(driver().cuStreamSynchronize(look_), "keeping contents");
@@ -332,7 +334,8 @@ OrDeviceFault<DeviceRun> CudaHost::run(std::span<const int> buffers, const Launc
   KL_DEVICE_TRY(replayed_run(buffers, launch, result));
   KL_DEVICE_TRY(restore(buffers, true));
   KL_DEVICE_TRY(each(buffers, [&](int, Mirror& m) -> std::optional<DeviceFault> {
-    if (m.role != MirrorRole::output && m.role != MirrorRole::saved) return std::nullopt;
+    // Of what was made here the parent fetches what it wants to see.
+    if (m.made_here || (m.role != MirrorRole::output && m.role != MirrorRole::saved)) return std::nullopt;
     return download(m, m.data(), 0, m.bytes);
   }));
   return result;
@@ -348,7 +351,7 @@ std::optional<DeviceFault> CudaHost::flush() {
   return settle("flushing the cache");
 }
 
-OrDeviceFault<DeviceRun> CudaHost::run_timed(int call, const Launch& launch) {
+OrDeviceFault<DeviceRun> CudaHost::run_timed(int call, bool may_replay, const Launch& launch) {
   Timed& timed = calls_[call];
   DeviceRun result;
   KL_DEVICE_TRY(settle("writing contents"));
@@ -379,7 +382,7 @@ OrDeviceFault<DeviceRun> CudaHost::run_timed(int call, const Launch& launch) {
                        fmt::format("the device was busy for {} us after the call's stream was done, {} calls in a row",
                                    waited_ns / 1000, timed.busy_in_a_row), false};
   // What cannot be captured was refused by the checked run; here it is launched as it is.
-  if (first && result.code == 0 && result.span_ns < kShort_ns) {
+  if (first && may_replay && result.code == 0 && result.span_ns < kShort_ns) {
     Graph graph;
     if (!capture(launch, graph) && graph.nodes > 0) {
       KL_DEVICE_TRY(failed(driver().cuGraphUpload(graph.exec, stream_), "uploading a graph"));

@@ -90,13 +90,16 @@ std::optional<DeviceFault> Mirrors::add(int id, MirrorRole role, std::byte* host
   return failed(error, "writing guard zones");
 }
 
-std::optional<DeviceFault> Mirrors::keep_pool(int id, DLDataType dtype) {
+std::optional<DeviceFault> Mirrors::keep_pool(int id, DLDataType dtype, CUstream stream) {
   Mirror& m = *find(id);
   m.pool_type = dtype;
   if (auto fault = failed(m.pool.allocate(context_->driver(), m.bytes),
                           fmt::format("{} bytes of device memory for a pool", m.bytes)))
     return fault;
-  return failed(context_->driver().cuMemcpyHtoD(m.pool.at(), m.host, m.bytes), "uploading a pool");
+  // In the stream that draws from it: a copy outside may still be under way when it returns.
+  CUresult error = context_->driver().cuMemcpyHtoDAsync(m.pool.at(), m.host, m.bytes, stream);
+  if (error == CUDA_SUCCESS) error = context_->driver().cuStreamSynchronize(stream);
+  return failed(error, "uploading a pool");
 }
 
 std::optional<DeviceFault> Mirrors::draw(int id, int64_t rotation, double factor, CUstream stream) {

@@ -60,7 +60,7 @@ class Mirrors {
   Mirror* find(int id);
   const Mirror* find(int id) const { return const_cast<Mirrors*>(this)->find(id); }
 
-  std::optional<DeviceFault> keep_pool(int id, DLDataType dtype);
+  std::optional<DeviceFault> keep_pool(int id, DLDataType dtype, CUstream stream);
   std::optional<DeviceFault> draw(int id, int64_t rotation, double factor, CUstream stream);
   std::optional<DeviceFault> fill(int id, std::span<const std::byte> unit, CUstream stream);
 

@@ -63,9 +63,9 @@ class DeviceHost {
   virtual OrDeviceFault<DeviceRun> run(std::span<const int> buffers, const Launch& launch) = 0;
   // Evicts the device's caches.
   virtual std::optional<DeviceFault> flush() = 0;
-  // Contents as they lie on the device. The first run of a call is not hidden behind a gate, and a
-  // short call is replayed as a graph from its second run on.
-  virtual OrDeviceFault<DeviceRun> run_timed(int call, const Launch& launch) = 0;
+  // Contents as they lie on the device. The first run of a call is not hidden behind a gate; a short
+  // call may be replayed as a graph from its second run on.
+  virtual OrDeviceFault<DeviceRun> run_timed(int call, bool may_replay, const Launch& launch) = 0;
   // What a timed call must have left alone: guard zones, and inputs that were drawn.
   virtual std::optional<DeviceFault> check_after(std::span<const int> buffers) = 0;
 };

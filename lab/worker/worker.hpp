@@ -118,9 +118,9 @@ class Worker {
   // As run, with the caches flushed before (cold) and no checks beyond the cheap ones.
   virtual OrFault<CallTiming> run_timed(CallId call, bool cold) = 0;
 
-  // Contents made where the call sees them. On a device the parent's mapping shows them only after
-  // `fetch`, and `run` uploads the mapping of those buffers only that were never drawn or filled; on
-  // the host mapping and contents are one memory.
+  // Contents made where the call sees them. On the host mapping and contents are one memory. On a
+  // device `run` uploads the mapping before and downloads outputs and saved after, of those buffers
+  // only that were never drawn or filled; of the others the mapping shows what `fetch` brings.
   //
   // What the mapping holds now becomes the buffer's private pool.
   virtual OrFault<std::monostate> keep_pool(BufferId buffer, DLDataType dtype) = 0;

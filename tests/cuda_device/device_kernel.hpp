@@ -1,0 +1,121 @@
+// A worker on the device with a kernel written here: one input and one output of n floats.
+#pragma once
+
+#include <lab/build/builder.hpp>
+#include <lab/core/files.hpp>
+#include <lab/engine/engine.hpp>
+#include <lab/worker/worker.hpp>
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace kl::testing {
+
+inline const Engine& cuda_engine() { return **find_engine("cuda"); }
+
+// Every test here begins with this.
+#define KL_NEEDS_DEVICE()                                                      \
+  if (const auto kl_usable = kl::testing::cuda_engine().usable(); !kl_usable.ok()) \
+  GTEST_SKIP() << "no device: " << kl_usable.error().what
+
+inline std::string describe(const Fault& fault) {
+  return std::string(to_string(fault.status)) + " (" + fault.rule + "): " + fault.proof;
+}
+
+// The fault, or none, of anything a worker answers.
+template <class T>
+std::string rule_of(const OrFault<T>& result) {
+  const auto* fault = std::get_if<Fault>(&result);
+  return fault == nullptr ? "" : fault->rule;
+}
+
+template <class T>
+T value_of(OrFault<T> result) {
+  if (const auto* fault = std::get_if<Fault>(&result)) {
+    ADD_FAILURE() << describe(*fault);
+    if constexpr (std::is_default_constructible_v<T>) return T{};
+  }
+  return std::get<0>(std::move(result));
+}
+
+// What a kernel's `run` does, with x, y, n, blocks and the stream s at hand; `device` is its code.
+struct KernelText {
+  std::string device = R"(
+__global__ void add_one(const float* x, float* y, int64_t n) {
+  const int64_t i = blockIdx.x * int64_t{256} + threadIdx.x;
+  if (i < n) y[i] = x[i] + 1;
+})";
+  std::string run = "add_one<<<blocks, 256, 0, s>>>(x, y, n);";
+
+  std::string source() const {
+    return R"(#include <kernel_lab/kernel.hpp>
+namespace {
+)" + device + R"(
+kl_result accepts(const kl_problem*) { return kl::ok(); }
+size_t none(const kl_problem*) { return 0; }
+kl_result prepare(const kl_problem* p, const kl_services*, kl_plan* plan) {
+  kl::store(plan, p->inputs[0].shape[0]);
+  return kl::ok();
+}
+kl_result run(const kl_plan* plan, const kl_call* call, kl_stream stream) {
+  const auto n = kl::plan_as<int64_t>(plan);
+  const float* x = kl::data<float>(call->inputs[0]);
+  float* y = kl::data<float>(call->outputs[0]);
+  const auto s = static_cast<cudaStream_t>(stream);
+  const auto blocks = static_cast<unsigned>((n + 255) / 256);
+  )" + run + R"(
+  return cudaGetLastError() == cudaSuccess ? kl::ok() : kl_result{KL_LAUNCH_FAILED, "the launch failed"};
+}
+}  // namespace
+KL_EXPORT_KERNEL("add_one", accepts, none, none, prepare, run);
+)";
+  }
+};
+
+struct DeviceKernel {
+  std::unique_ptr<Worker> worker;
+  BufferId x = -1, y = -1;
+  CallId call = -1;
+  int64_t n = 0;
+
+  float* input() const { return reinterpret_cast<float*>(worker->data(x)); }
+  float* output() const { return reinterpret_cast<float*>(worker->data(y)); }
+};
+
+// Builds, loads and binds. Failures on the way are the test's.
+inline DeviceKernel host(const KernelText& text, int64_t n = 100'003) {
+  DeviceKernel k;
+  k.n = n;
+  auto folder = TemporaryFolder::create("kernel-lab-device-test").value();
+  const fs::path file = folder.path() / "kernel.cu";
+  EXPECT_TRUE(write_file_atomic(file, text.source()).ok());
+  const auto built = Builder(cuda_engine(), folder.path() / "cache").build({file, "", {}});
+  EXPECT_TRUE(built.ok()) << built.error().what;
+  if (!built.ok()) return k;
+  WorkerLimits limits;
+  limits.device = "cuda";
+  auto started = Worker::start(limits);
+  if (const auto* fault = std::get_if<Fault>(&started)) {
+    ADD_FAILURE() << describe(*fault);
+    return k;
+  }
+  k.worker = std::get<0>(std::move(started));
+  const ArmId arm = value_of(k.worker->load(built->path, "add_one"));
+  const auto bytes = static_cast<size_t>(n) * sizeof(float);
+  k.x = value_of(k.worker->add_buffer(BufferRole::input, bytes));
+  k.y = value_of(k.worker->add_buffer(BufferRole::output, bytes));
+  for (int64_t i = 0; i < n; ++i) {
+    k.input()[i] = static_cast<float>(i);
+    k.output()[i] = -1;
+  }
+  CallBinding binding;
+  binding.inputs = {{k.x, {kDLFloat, 32, 1}, {n}, {}, 0}};
+  binding.outputs = {{k.y, {kDLFloat, 32, 1}, {n}, {}, 0}};
+  k.call = value_of(k.worker->prepare(arm, binding));
+  return k;
+}
+
+}  // namespace kl::testing
