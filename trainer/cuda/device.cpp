@@ -52,7 +52,10 @@ Outcome check(cudaError_t error, const std::string& what) {
 }
 
 Outcome require_device() {
-  int devices = 0;
+  int driver = 0, devices = 0;
+  if (cudaDriverGetVersion(&driver) == cudaSuccess && driver == 0)
+    return make_error(Status::missing_runtime, "CUDA: no NVIDIA driver is installed",
+                      "install the NVIDIA driver, or choose a preset of the cpu family");
   KL_CHECK(check(cudaGetDeviceCount(&devices), "looking for a device"));
   return check(devices == 0 ? cudaErrorNoDevice : cudaSetDevice(0), "choosing device 0");
 }
