@@ -23,6 +23,7 @@ namespace {
 constexpr double kCheckShare = 0.1;         // of a process's time for whole checks
 constexpr double kOracleNsPerElement = 70;  // a tracking oracle on one core, roughly
 constexpr double kMostWholeChecks = 3;      // in one process
+constexpr double kFewWholeChecks = 0.01;    // beside the last letter
 
 // No honest kernel was seen to move bytes this much faster than the best copy of the same footprint
 // and mix, or than the baseline beside it where that is faster still (a noisy calibration).
@@ -84,6 +85,10 @@ class Bench {
   Outcome judge();
   Outcome keep_samples();
   void check_peak();
+  void note_device(const char* when) {
+    if (const auto readings = request_.engine->readings())
+      record_.details[when] = to_json(*readings);
+  }
   void advise();
   void end(Status status, std::string reason, std::string rule, std::string proof,
            std::string remedy) {
@@ -126,7 +131,9 @@ Outcome Bench::measure_and_judge() {
   if (ended_) return {};
   KL_CHECK(draw_cases());
   const ClockWatch clocks;
+  note_device("device_before");
   const Outcome ran = run_sessions();
+  note_device("device_after");
   record_.clocks = clocks.finish();
   KL_CHECK(ran);
   KL_CHECK(keep_samples());
@@ -210,7 +217,9 @@ Outcome Bench::run_sessions() {
     setup.candidate = controls[i] ? baseline_.path : candidate_.path;
     setup.candidate_first = nth % 2 == 1;
     setup.whole_checks = std::min(affordable, kMostWholeChecks);
-    if (affordable < 1) setup.whole_checks = !controls[i] && nth == chosen ? 1 : 0;
+    // The last letter of a process that has any is always compared wholly; of one process at least.
+    if (affordable < 1)
+      setup.whole_checks = controls[i] || nth != chosen ? 0 : std::max(affordable, kFewWholeChecks);
     ++nth;
     KL_TRY(const SessionResult result, run_session(setup));
     if (!take(result)) blame(result);
@@ -232,6 +241,8 @@ bool Bench::take(const SessionResult& result) {
                          {"seccomp", result.confinement.seccomp},
                          {"no_new_privs", result.confinement.no_new_privs},
                          {"outputs_locked", result.confinement.outputs_locked}};
+  if (!result.confinement.relaxed.empty())
+    record_.confinement["relaxed"] = result.confinement.relaxed;
   if (!result.series.control) {
     if (!result.refusals.empty()) record_.details["outside_domain"] = result.refusals;
     if (!result.printed.empty()) record_.details["printed"] = result.printed.substr(0, 2000);

@@ -6,9 +6,17 @@
 namespace kl {
 namespace {
 
+std::string_view layout_text(StrideRule rule) {
+  switch (rule) {
+    case StrideRule::rows: return ", or with gaps between rows";
+    case StrideRule::any: return ", or any strides";
+    default: return "";
+  }
+}
+
 std::string tensor_row(const TensorSpec& tensor, bool output) {
-  return fmt::format("| {} | `{}` | [{}] | {} | {} |\n", output ? "output" : "input", tensor.name,
-                     fmt::join(tensor.axes, ", "), tensor.dtype,
+  return fmt::format("| {} | `{}` | [{}]{} | {} | {} |\n", output ? "output" : "input", tensor.name,
+                     fmt::join(tensor.axes, ", "), layout_text(tensor.strides), tensor.dtype,
                      output            ? to_string(tensor.mode)
                      : tensor.optional ? std::string_view("optional")
                                        : std::string_view(""));
@@ -29,6 +37,7 @@ std::string operation_section(const OperationSpec& operation) {
 }  // namespace
 
 std::string workspace_readme(const Target& target, const WorkspaceRecord& record) {
+  const std::vector<std::string> dtypes = target.for_engine(record.engine).dtypes;
   std::string text = fmt::format("# {}\n\n{}\n\n", target.key, target.title);
   if (!target.formula.empty()) text += fmt::format("```\n{}\n```\n\n", target.formula);
   text += fmt::format(
@@ -37,6 +46,7 @@ std::string workspace_readme(const Target& target, const WorkspaceRecord& record
   for (const auto& operation : target.operations) text += operation_section(operation);
   text += fmt::format(
       "- Shapes are row-major; a dtype `T` is the dtype of the case ({}).\n"
+      "- Tensors are packed, or as the table says; `accepts` may decline what is not packed.\n"
       "- `write` outputs are wholly written, `accumulate` outputs are added to, `inout` outputs "
       "are updated.\n"
       "- Maths class `{}`; an element passes when it is within the error bound of the "
@@ -44,7 +54,7 @@ std::string workspace_readme(const Target& target, const WorkspaceRecord& record
       "- Forward may leave what backward needs in the `saved` blob; `scratch` is lost between "
       "calls.\n"
       "- Permitted services: {}.\n\n",
-      fmt::join(target.dtypes, ", "), to_string(target.maths),
+      fmt::join(dtypes, ", "), to_string(target.maths),
       target.services.empty() ? std::string("none")
                               : fmt::format("{}", fmt::join(target.services, ", ")));
   text += fmt::format(

@@ -47,7 +47,7 @@ std::string bench_text(const BenchRecord& record, const Style& style) {
     Table table({"operation", "shape", ">calls/step", ">" + record.baseline, ">candidate", ">ratio", ">warm ratio",
                  ">GB/s", ">of ceiling"});
     for (const auto& c : record.cases)
-      table.row({c.operation, axes_text(c.axes), count_text(c.calls_per_step),
+      table.row({c.operation, axes_text(c.axes), c.calls_per_step > 0 ? count_text(c.calls_per_step) : "beside",
                  duration_text(c.baseline_cold_ns * 1e-9), duration_text(c.candidate_cold_ns * 1e-9),
                  fmt::format("{:.3f}", c.candidate_cold_ns / c.baseline_cold_ns),
                  fmt::format("{:.3f}", c.candidate_warm_ns / c.baseline_warm_ns),
@@ -60,6 +60,9 @@ std::string bench_text(const BenchRecord& record, const Style& style) {
     text += fmt::format("  {} processes, {} ABBA blocks, {} timed calls, {} of them verified; controls: {}\n",
                         record.processes, count_text(record.blocks), count_text(record.timed_calls),
                         count_text(record.calls_checked), record.controls.result);
+    if (record.blocks_set_aside > 0)
+      text += fmt::format("  {} blocks repeated: the machine was disturbed while they ran\n",
+                          count_text(record.blocks_set_aside));
   }
   return text + verdict_line(style, record.status, bench_sentence(record), record.remedy);
 }

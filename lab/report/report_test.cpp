@@ -164,6 +164,20 @@ TEST(bench_text, tells_an_improvement) {
             "[-25.00 %, -15.00 %]\n");
 }
 
+TEST(bench_text, tells_cases_beside_the_step_and_repeated_blocks) {
+  BenchRecord record = benched(Status::regressed);
+  record.cases.push_back(record.cases[0]);
+  record.cases[1].axes = {{"C", 33}, {"N", 128}};
+  record.cases[1].calls_per_step = 0;
+  record.blocks_set_aside = 3;
+  record.reason = record.rule = kOtherCaseRegressed;
+  record.proof = "at C=33 N=128 it loses";
+  const std::string text = bench_text(record, {});
+  EXPECT_NE(text.find("C=33 N=128       beside"), std::string::npos) << text;
+  EXPECT_NE(text.find("3 blocks repeated"), std::string::npos) << text;
+  EXPECT_NE(text.find("verdict: regressed: other-case-regressed: at C=33 N=128 it loses"), std::string::npos) << text;
+}
+
 TEST(bench_text, tells_what_would_decide_an_inconclusive_one) {
   BenchRecord record = benched(Status::inconclusive);
   record.reason = "noisy";

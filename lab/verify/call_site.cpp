@@ -24,6 +24,7 @@ TensorBinding binding_of(const Layout& layout, BufferId buffer) {
 }
 
 size_t first_difference(std::span<const std::byte> a, const std::byte* b) {
+  if (std::memcmp(a.data(), b, a.size()) == 0) return a.size();
   return static_cast<size_t>(std::mismatch(a.begin(), a.end(), b).first - a.begin());
 }
 
@@ -102,7 +103,9 @@ OrFault<std::variant<CallSite, Declined>> CallSite::create(Worker& worker, ArmId
   for (size_t i = 0; i < sample.operations.size(); ++i) {
     KL_FAULT_TRY(const Domain domain,
                  worker.domain(arm, site.bind(sample.operations[i], i, false)));
-    if (!domain.accepted) return Created{Declined{sample.operations[i].spec->name, domain.why_not}};
+    if (!domain.accepted)
+      return OrFault<Created>(std::in_place_index<0>, std::in_place_index<1>,
+                              Declined{sample.operations[i].spec->name, domain.why_not});
     scratch_bytes.push_back(domain.scratch_bytes);
     if (sample.operations[i].spec->index == KL_FORWARD) saved_bytes = domain.saved_bytes;
   }
@@ -116,7 +119,7 @@ OrFault<std::variant<CallSite, Declined>> CallSite::create(Worker& worker, ArmId
     KL_FAULT_TRY(const CallId id, worker.prepare(arm, site.bind(sample.operations[i], i, true)));
     site.calls_.push_back(id);
   }
-  return Created{std::move(site)};
+  return OrFault<Created>(std::in_place_index<0>, std::in_place_index<0>, std::move(site));
 }
 
 void CallSite::put(const Held& held, const TensorData& tensor, int pattern) {
@@ -190,6 +193,7 @@ OrFault<OutputBytes> CallSite::run(size_t operation, int pattern) {
   if (timing.code != KL_OK)
     return Fault{Status::execution_failed, "kernel-error",
                  fmt::format("run returned code {}: {}", timing.code, timing.text)};
+  if (timing.graph_nodes >= 0) graph_nodes_[operation] = timing.graph_nodes;
   replays_.erase(operation);
   if (timing.replay_differs_bytes > 0) {
     for (const Held& output : outputs_[operation])
@@ -231,8 +235,10 @@ std::optional<Fault> CallSite::check_settled(size_t operation, const OutputBytes
   for (size_t i = 0; i < copied.size(); ++i) {
     const Held& output = outputs_[operation][i];
     if (copied[i].empty()) continue;
-    const auto now = gather(output.layout, worker_->data(output.buffer));
-    const size_t at = first_difference(copied[i], now.data());
+    const std::byte* data = worker_->data(output.buffer);
+    const size_t at = output.layout.packed()
+                          ? first_difference(copied[i], data)
+                          : first_difference(copied[i], gather(output.layout, data).data());
     if (at < copied[i].size())
       return Fault{Status::rejected, "late-write",
                    fmt::format("output {} changed at byte {} after run had returned", i, at)};

@@ -35,6 +35,8 @@ class CallSite {
   OrFault<OutputBytes> run(size_t operation, int pattern);
   // Outputs of a captured graph's replay where they differ from the last `run` of the operation.
   const std::map<size_t, OutputBytes>& replays() const { return replays_; }
+  // Nodes of the graph that `run` was captured into, by operation; empty where nothing is captured.
+  const std::map<size_t, int32_t>& graph_nodes() const { return graph_nodes_; }
   // A Fault "writes-input" when an input differs from what `write` put there.
   std::optional<Fault> check_inputs(const CaseData& data) const;
   // A Fault "late-write" when an output changed since it was copied.
@@ -66,6 +68,7 @@ class CallSite {
   std::map<std::string, Held> inputs_;
   std::vector<std::vector<Held>> outputs_;
   std::map<size_t, OutputBytes> replays_;
+  std::map<size_t, int32_t> graph_nodes_;
   int pattern_ = 0;
   std::vector<BufferId> scratch_;
   BufferId saved_ = -1;

@@ -21,7 +21,8 @@ namespace kl {
 namespace {
 
 constexpr int kLaterRounds = 100;  // of forward and backward, on the smallest strong shape
-constexpr int kTrainerRounds = 8;  // on the trainer's first shape
+constexpr int kTrainerRounds = 8;  // on the trainer's smallest shape
+constexpr int kLargeRounds = 4;    // where that is a large one
 constexpr std::chrono::microseconds kFirstSettle{20000};  // once per shape
 constexpr std::chrono::microseconds kSettle{200};
 
@@ -140,6 +141,7 @@ class Verification {
                            {"seccomp", limits.seccomp},
                            {"no_new_privs", limits.no_new_privs},
                            {"outputs_locked", limits.outputs_locked}};
+    if (!limits.relaxed.empty()) record_.confinement["relaxed"] = limits.relaxed;
     // A candidate that is the champion cannot be worse than it.
     if (champion_.source_hash == candidate_.source_hash) return note_champion("is-candidate");
     auto champion = Host::start(champion_, target_.key, worker_limits(*request_.engine));
@@ -196,6 +198,8 @@ class Verification {
       const CaseResult result = try_case(*candidate_host_.site, context, prepared.data,
                                          first_of_group ? kFirstSettle : kSettle, wholly);
       count(result);
+      for (const auto& [operation, nodes] : candidate_host_.site->graph_nodes())
+        record_.details["graph_nodes"][target_.operations[operation].name] = nodes;
       if (result.failure) return fail(*result.failure);
       if (context.item->strong && wholly) compare(context, prepared.data, result);
       if (failure_) return;
@@ -236,7 +240,9 @@ class Verification {
 
   Outcome try_later() {
     KL_CHECK(later_on(smallest_strong("list"), kLaterRounds));
-    if (!failure_) KL_CHECK(later_on(smallest_strong("trainer"), kTrainerRounds));
+    const CaseGroup* trainer = smallest_strong("trainer");
+    const bool large = trainer != nullptr && trainer->tile_rows > 0;
+    if (!failure_) KL_CHECK(later_on(trainer, large ? kLargeRounds : kTrainerRounds));
     return {};
   }
 

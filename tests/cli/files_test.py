@@ -236,6 +236,11 @@ class Ledgers(LabTest):
         self.assertEqual(stats["health"]["unknown_versions"], 1)
         self.assert_refused(self.lab("ledger", "merge", "nowhere.jsonl"), 2, "nowhere.jsonl")
 
+    def test_a_ledger_that_is_not_there_has_no_stats(self):
+        self.ledger.unlink()
+        for sub in (["check"], ["stats"]):
+            self.assert_refused(self.lab("ledger", *sub), 2, self.ledger.name)
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)
