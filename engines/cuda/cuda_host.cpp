@@ -19,7 +19,7 @@ constexpr int64_t kIdle_ns = 200'000;
 constexpr int kBusyInARow = 3;  // a host that was away for a moment is no proof
 // Calls below this are replayed as graphs: the host could not enqueue their kernels without gaps.
 constexpr int64_t kShort_ns = 200'000;
-constexpr int64_t kLeastLook_ns = 200'000, kLongestLook_ns = 20'000'000;
+constexpr int64_t kLeastLook_ns = 1'000'000, kLongestLook_ns = 20'000'000;
 
 #define KL_DEVICE_TRY(expr) \
   if (auto KL_CONCAT(kl_fault_, __LINE__) = (expr)) return *KL_CONCAT(kl_fault_, __LINE__)
@@ -166,6 +166,7 @@ class CudaHost final : public DeviceHost {
   std::optional<DeviceFault> gated_run(std::span<const int> buffers, const Launch& launch, const DeviceRun& direct);
   std::optional<DeviceFault> replayed_run(std::span<const int> buffers, const Launch& launch, DeviceRun& result);
   std::optional<DeviceFault> capture(const Launch& launch, Graph& graph);
+  std::optional<DeviceFault> nothing_enqueued(std::span<const int> buffers);
   std::optional<DeviceFault> waited_inside() const {
     if (!gate_.gave_up()) return std::nullopt;
     return DeviceFault{Status::rejected, "synchronises",
@@ -300,16 +301,29 @@ std::optional<DeviceFault> CudaHost::capture(const Launch& launch, Graph& graph)
   return std::nullopt;
 }
 
+// Either nothing was launched at all, or what was launched went elsewhere.
+std::optional<DeviceFault> CudaHost::nothing_enqueued(std::span<const int> buffers) {
+  KL_DEVICE_TRY(each(buffers, [&](int id, Mirror& m) -> std::optional<DeviceFault> {
+    if (m.role != MirrorRole::output && m.role != MirrorRole::saved) return std::nullopt;
+    Findings::Finding found;
+    KL_DEVICE_TRY(failed(mirrors_.compare(m.after.at(), m.before.at(), m.bytes, look_, found), "comparing results"));
+    if (found.count == 0) return std::nullopt;
+    return DeviceFault{Status::rejected, "side-stream",
+                       fmt::format("run put nothing on its stream, and yet {} bytes of {} were written", found.count,
+                                   mirrors_.name(id)), true};
+  }));
+  return DeviceFault{Status::execution_failed, "launch-failed",
+                     "run returned 0 and put nothing on its stream: a launch failed and was not checked, or there "
+                     "was none", false};
+}
+
 std::optional<DeviceFault> CudaHost::replayed_run(std::span<const int> buffers, const Launch& launch,
                                                   DeviceRun& result) {
   Graph graph;
   KL_DEVICE_TRY(restore(buffers, false));
   KL_DEVICE_TRY(capture(launch, graph));
   result.graph_nodes = graph.nodes;
-  if (graph.nodes == 0)
-    return DeviceFault{Status::execution_failed, "launch-failed",
-                       "run returned 0 and put nothing on its stream: a launch failed and was not checked, or "
-                       "there was none", false};
+  if (graph.nodes == 0) return nothing_enqueued(buffers);
   KL_DEVICE_TRY(failed(driver().cuGraphLaunch(graph.exec, stream_), "launching the captured graph"));
   KL_DEVICE_TRY(settle("replaying the captured graph"));
   int64_t waited_ns = 0;

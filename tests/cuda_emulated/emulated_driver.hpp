@@ -1,0 +1,14 @@
+// What the emulated driver offers beyond CUDA's own: host functions as kernels.
+#pragma once
+
+#include <cstddef>
+
+extern "C" {
+// Runs `work` on a copy of `argument` when the stream gets there; captured like a launch. A null
+// stream is the legacy one.
+void emulated_launch(void* stream, void (*work)(void* argument), const void* argument, size_t bytes);
+// A stream that waits for no other.
+void* emulated_other_stream();
+// As cudaStreamSynchronize.
+void emulated_synchronize(void* stream);
+}
