@@ -76,6 +76,13 @@ ClockSample sample_clocks() {
   return sample;
 }
 
+int64_t count_foreign(const std::vector<std::string>& processes) {
+  const auto hidden = std::count_if(processes.begin(), processes.end(), [](const auto& process) {
+    return process.find("not visible") != std::string::npos;
+  });
+  return static_cast<int64_t>(processes.size()) - std::min<int64_t>(hidden, 1);
+}
+
 ClockSampler clocks_of(const Engine& engine) {
   return [&engine] {
     ClockSample sample = sample_clocks();
@@ -83,7 +90,7 @@ ClockSampler clocks_of(const Engine& engine) {
     if (!readings) return sample;
     sample.device_throttled = readings->throttle_reasons;
     if (readings->foreign_processes)
-      sample.device_foreign = static_cast<int64_t>(readings->foreign_processes->size());
+      sample.device_foreign = count_foreign(*readings->foreign_processes);
     return sample;
   };
 }

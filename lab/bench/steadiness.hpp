@@ -29,6 +29,9 @@ using ClockSampler = std::function<ClockSample()>;
 ClockSample sample_clocks();
 // The same with the readings of an engine's device: every engine outlives its sampler.
 ClockSampler clocks_of(const Engine& engine);
+// Of the foreign processes a device names, those that cannot be the lab's own worker: in a
+// container that has a process id of the host's, under which it is not visible.
+int64_t count_foreign(const std::vector<std::string>& processes);
 
 // Why what ran between the samples does not count; empty when nothing says so. `fastest_mhz`: the
 // highest `lowest_mhz` seen so far, or 0.

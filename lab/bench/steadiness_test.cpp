@@ -39,6 +39,13 @@ TEST(Disturbance, ADeviceThatIsThrottledOrSharedIsNamed) {
   EXPECT_NE(disturbance(quiet, shared, 0).find("another process"), std::string::npos);
 }
 
+TEST(Disturbance, TheLabsOwnWorkerInAContainerIsNotForeign) {
+  EXPECT_EQ(count_foreign({}), 0);
+  EXPECT_EQ(count_foreign({"pid 4711 (not visible here), 512 MiB"}), 0);
+  EXPECT_EQ(count_foreign({"pid 4711 (not visible here), 512 MiB", "pid 12 (not visible here), 1 MiB"}), 1);
+  EXPECT_EQ(count_foreign({"pid 4711 (python3), 512 MiB"}), 1);
+}
+
 TEST(Disturbance, TheMachinesReadingsAreOfTheProcessorsThisProcessMayUse) {
   const ClockSample sample = sample_clocks();
   EXPECT_GE(sample.processors, 1);

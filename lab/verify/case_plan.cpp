@@ -46,8 +46,11 @@ std::vector<Case> cases_of(const Target& target, const CaseGroup& group, bool fu
   if (group.tile_rows > 0 && source == "tail") return {{Distribution::normal, 0, !degenerate}};
   for (int seed = 0; seed < kSeeds; ++seed)
     cases.push_back({Distribution::normal, seed, !degenerate});
-  for (const Distribution distribution : other_distributions(source, full))
+  for (const Distribution distribution : other_distributions(source, full)) {
+    // The rows of a large case are in random order already.
+    if (group.tile_rows > 0 && distribution == Distribution::permuted_rows) continue;
     cases.push_back({distribution, 0, !degenerate && is_strong(distribution)});
+  }
   if (target.non_finite && (source == "list" || source == "trainer" || full))
     cases.push_back({Distribution::non_finite, 0, false});
   return cases;
