@@ -111,7 +111,7 @@ int list_presets() {
                     {"description", preset.description},
                     {"parameters", preset.parameter_count()},
                     {"tokens_per_step", preset.tokens_per_step()},
-                    {"turns", preset.family == "cpu"}});
+                    {"turns", preset.device == "cpu"}});
   return answer({{"protocol", 1}, {"presets", list}});
 }
 
