@@ -137,8 +137,7 @@ class OtherEngines(LabTest):
     def test_what_needs_the_device_is_unavailable_here(self):
         self.workspace()
         before = self.ledger_bytes()
-        for verb in (["init", "--target", "rmsnorm", "--workspace", "on-cuda"], ["calibrate"],
-                     ["verify", "--champions"], ["doctor"]):
+        for verb in (["calibrate"], ["verify", "--champions"], ["doctor"]):
             with self.subTest(verb=verb):
                 record = self.record("--engine", "cuda", *verb, exit_code=5)
                 self.assertIn(record["status"], ("missing-runtime", "missing-tool", "starter-unavailable"))
@@ -147,8 +146,16 @@ class OtherEngines(LabTest):
             with self.subTest(verb=verb):
                 record = self.record("--engine", "cuda", verb, "--workspace", "mine", exit_code=5)
                 self.assertEqual(record["status"], "missing-runtime")
-        self.assertFalse((self.folder / "on-cuda").exists())
         self.assertEqual(self.ledger_bytes(), before)
+
+    def test_a_workspace_is_made_where_its_engine_cannot_run(self):
+        done = self.lab("--engine", "cuda", "init", "--target", "rmsnorm", "--workspace", "on-cuda")
+        if done.returncode == 5:  # built without the toolkit: the engine compiles nothing
+            self.assertFalse((self.folder / "on-cuda").exists())
+            return
+        self.assertTrue((self.folder / "on-cuda" / "kernel.cu").exists())
+        record = self.record("verify", "--workspace", "on-cuda", exit_code=5)
+        self.assertEqual(record["status"], "missing-runtime")
 
     def test_a_device_this_engine_does_not_have(self):
         self.workspace()
