@@ -305,7 +305,7 @@ NextStep next_step(const Assessment& a, const AssessRequest& request, PromotionA
     return fmt::format("{} {} --workspace {}{}", request.command_prefix, name, quoted(folder),
                        rest);
   };
-  const std::string preset = " --preset " + quoted(a.preset);
+  const std::string preset = a.preset.empty() ? "" : " --preset " + quoted(a.preset);
   const std::string init =
       fmt::format("{} init --target {} --workspace {}{}", request.command_prefix, quoted(a.target),
                   quoted(folder), preset);

@@ -347,6 +347,9 @@ TEST(Assess, AnUnchangedChampionIsVerifiedOnceAndThenWaitsForAChange) {
   const auto fresh = assess(Story(kChampion).events, ask);
   EXPECT_EQ(fresh.answer, "already-champion");
   EXPECT_EQ(fresh.next.command, "kernel-lab verify --workspace w --preset smoke");
+  ask.preset = "";  // of a target without a seam
+  EXPECT_EQ(assess(Story(kChampion).events, ask).next.command, "kernel-lab verify --workspace w");
+  ask.preset = "smoke";
   const auto known = assess(Story(kChampion).verify().bench("equivalent", 1.0).events, ask);
   EXPECT_EQ(known.answer, "already-champion");
   EXPECT_THAT(known.next.command, HasSubstr("# after changing"));

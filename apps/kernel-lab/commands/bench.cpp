@@ -51,7 +51,9 @@ Result<Answer> run_bench(Context& context, const Flags& flags) {
   KL_TRY(const Session session, open_session(context, flags.workspace, flags.preset));
   if (session.shapes.empty())
     return make_error(Status::unsupported_target,
-                      fmt::format("preset {} calls {} at no shape", session.preset, session.target.key),
+                      session.target.seam.empty()
+                          ? fmt::format("{} has no seam in the trainer, so no shape of it is timed", session.target.key)
+                          : fmt::format("preset {} calls {} at no shape", session.preset, session.target.key),
                       "choose a preset with a seam for it, or measure it with a program in benchmarks/");
   KL_TRY(const auto stopped, verified_first(context, session, flags));
   if (stopped) return *stopped;

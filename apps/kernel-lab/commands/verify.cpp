@@ -83,7 +83,10 @@ Command command_verify() {
     answer.text = verify_text(record, context.style);
     answer.exit_code = exit_code_of(record.status);
     const std::string workspace = flags->workspace;
-    if (record.status == Status::ok)
+    if (record.status == Status::ok && session.target.seam.empty())
+      answer.next = command_line(context, fmt::format("promotion-check --target {} --workspace {}",
+                                                      session.target.key, workspace));
+    else if (record.status == Status::ok)
       answer.next = command_line(context, fmt::format("bench --workspace {} --quick", workspace));
     else if (record.status == Status::mismatch || record.status == Status::rejected)
       answer.next = command_line(context, fmt::format("verify --workspace {} --seed {}", workspace, record.seed)) +
