@@ -17,7 +17,7 @@ namespace kl {
 namespace {
 
 // A virtual machine loses a few percent all the time, in ticks as long as a short block.
-constexpr double kStolenShare = 0.15;
+constexpr double kStolenShare = 0.25;
 constexpr double kStolenSeconds = 0.03;
 constexpr double kFrequencyShare = 0.8;
 

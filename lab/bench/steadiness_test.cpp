@@ -16,8 +16,8 @@ TEST(Disturbance, WhatCannotBeReadDisturbsNothing) {
 }
 
 TEST(Disturbance, StolenTimeIsHeldAgainstTheProcessorsTimeOfTheBlock) {
-  EXPECT_NE(disturbance(at(0, 5.0), at(0.1, 5.04), 0), "");   // 40 ms of 200
-  EXPECT_EQ(disturbance(at(0, 5.0), at(1.0, 5.04), 0), "");   // 40 ms of 2000: every machine's
+  EXPECT_NE(disturbance(at(0, 5.0), at(0.1, 5.06), 0), "");   // 60 ms of 200
+  EXPECT_EQ(disturbance(at(0, 5.0), at(1.0, 5.3), 0), "");    // 300 ms of 2000: a busy host
   EXPECT_EQ(disturbance(at(0, 5.0), at(0.01, 5.02), 0), "");  // two ticks are no measurement
 }
 
