@@ -1,6 +1,7 @@
 // AdamW (Loshchilov and Hutter, 2019) without decay, over every tensor of the layout.
 #pragma once
 
+#include <trainer/huge_pages.hpp>
 #include <trainer/parameters.hpp>
 
 #include <cmath>
@@ -34,7 +35,7 @@ class AdamW {
   const Config& config_;
   const Layout& layout_;
   int64_t t_ = 0;
-  std::vector<float> m_, v_;
+  std::vector<float, HugePages<float>> m_, v_;
   std::vector<double> partial_;  // sum of squares of each block of elements, in order
 };
 

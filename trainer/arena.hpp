@@ -1,11 +1,12 @@
 // One allocation for everything a step touches: reserve first, then commit once.
 #pragma once
 
+#include <trainer/huge_pages.hpp>
+
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
-#include <new>
 #include <utility>
 #include <vector>
 
@@ -20,8 +21,7 @@ class Arena {
     bytes_ += (static_cast<size_t>(count) * sizeof(T) + 63) / 64 * 64;
   }
   void commit() {
-    memory_.reset(static_cast<char*>(std::aligned_alloc(64, bytes_ == 0 ? 64 : bytes_)));
-    if (!memory_) throw std::bad_alloc();
+    memory_.reset(static_cast<char*>(allocate_pages(bytes_)));
     std::memset(memory_.get(), 0, bytes_);
     for (const auto& [pointer, offset] : wanted_) *pointer = memory_.get() + offset;
     wanted_.clear();

@@ -37,7 +37,7 @@ class CpuStepper : public Stepper {
   std::unique_ptr<SeamSet> seams_;
   Model<float> model_;
   AdamW optimiser_;
-  std::vector<float> weights_, gradients_;
+  std::vector<float, HugePages<float>> weights_, gradients_;
 };
 
 }  // namespace kl::trainer

@@ -16,6 +16,8 @@ constexpr int64_t kLeastSteps = 30;
 constexpr double kDefaultSteps = 60;
 constexpr double kShortestLegSeconds = 1.5;
 constexpr double kLongestLegSeconds = 4.0;
+// A neighbour's burst spoils a few turns of one arm, by any amount: half of the turns decide.
+constexpr double kTrimmedTurns = 0.25;
 
 }  // namespace
 
@@ -66,7 +68,7 @@ LegRatio leg_ratio(const Leg& baseline, const Leg& candidate) {
     ratios.push_back(std::log(candidate.turn_ns[t] / baseline.turn_ns[t]));
     totals.push_back(std::log(candidate.turn_total_ns[t] / baseline.turn_total_ns[t]));
   }
-  return {stats::trimmed_mean(ratios, 0.10), stats::mean(totals)};
+  return {stats::trimmed_mean(ratios, kTrimmedTurns), stats::mean(totals)};
 }
 
 int64_t steps_per_leg(double step_ns, double leg_seconds) {

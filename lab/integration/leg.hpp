@@ -45,8 +45,8 @@ struct Leg {
 // `turn_steps` cuts the timed steps into turns of that many; 0: one piece.
 Result<Leg> measure_leg(const TrainerRun& run, Arm arm, int64_t steps, int64_t turn_steps = 0);
 
-// log(candidate / baseline) of step time: of the legs as wholes, or the 10 % trimmed mean over the
-// turns, each with the turn beside it in time. `total` counts every timed step, stalls included.
+// log(candidate / baseline) of step time: of the legs as wholes, or the mean of the middle half of
+// the turns, each with the turn beside it in time. `total` counts every timed step, stalls included.
 struct LegRatio {
   double log_ratio = 0;
   double log_total = 0;

@@ -156,7 +156,7 @@ OrLegFailure<std::monostate> PairSession::in_turns(Arm first, Pair& pair) {
   std::atomic<bool> ended[2] = {false, false};
   std::atomic<size_t> first_to_end = kNobody;
   std::vector<std::jthread> threads;
-  for (const Arm arm : {Arm::baseline, Arm::candidate}) {
+  for (const Arm arm : {first, stats::other(first)}) {
     const size_t i = index_of(arm);
     plans[i] = plan_of(arm);
     plans[i].turns->channel = keeper->channel(arm);

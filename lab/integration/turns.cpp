@@ -16,9 +16,9 @@
 namespace kl {
 namespace {
 
-constexpr double kTurnSeconds = 0.15;
+constexpr double kTurnSeconds = 0.05;
 constexpr int64_t kLeastSteps = 4;
-constexpr int64_t kLeastTurns = 8;
+constexpr int64_t kLeastTurns = 24;
 constexpr double kShortStep_ns = 50e6;
 constexpr int kLookAgain_ms = 50;  // for a trainer that ended without a word
 

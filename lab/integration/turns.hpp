@@ -22,10 +22,10 @@ struct TurnPlan {
   std::filesystem::path channel;  // folder of the FIFOs; empty: settle as planned, wait for nobody
 };
 
-// Turns long enough to measure and short beside the changes of a shared machine's speed: 0.15 s and
+// Turns long enough to measure and short beside the changes of a shared machine's speed: 0.05 s and
 // at least 4 steps; one step settles, two where a step takes under 50 ms.
 TurnPlan turns_for(double step_ns);
-// Timed steps rounded up to whole turns, at least 8 of them.
+// Timed steps rounded up to whole turns, at least 24 of them.
 int64_t whole_turns(int64_t steps, const TurnPlan& turns);
 
 class TurnKeeper {

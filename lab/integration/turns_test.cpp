@@ -72,14 +72,15 @@ TEST_F(TurnsTest, one_that_never_asks_leaves_the_other_free) {
   EXPECT_FALSE(play(8, 0, 9, Arm::baseline));
 }
 
-TEST(TurnPlan, turns_last_0_15_seconds_or_four_steps) {
-  EXPECT_EQ(turns_for(10e6).steps, 15);
-  EXPECT_EQ(turns_for(10e6).settle, 2);
+TEST(TurnPlan, turns_last_0_05_seconds_or_four_steps) {
+  EXPECT_EQ(turns_for(5e6).steps, 10);
+  EXPECT_EQ(turns_for(20e6).steps, 4);
+  EXPECT_EQ(turns_for(20e6).settle, 2);
   EXPECT_EQ(turns_for(200e6).steps, 4);
   EXPECT_EQ(turns_for(200e6).settle, 1);
-  EXPECT_EQ(whole_turns(91, turns_for(10e6)), 120);
-  EXPECT_EQ(whole_turns(150, turns_for(10e6)), 150);
-  EXPECT_EQ(whole_turns(151, turns_for(10e6)), 165);
+  EXPECT_EQ(whole_turns(91, turns_for(5e6)), 240);
+  EXPECT_EQ(whole_turns(240, turns_for(5e6)), 240);
+  EXPECT_EQ(whole_turns(241, turns_for(5e6)), 250);
 }
 
 }  // namespace

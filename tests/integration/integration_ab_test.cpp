@@ -279,7 +279,7 @@ TEST_F(IntegrationAbTest, a_lost_step_is_aborted_not_divided_away) {
   step_ratio(0.95);
   candidate()["lost_step"] = 20;
   auto wanted = request();
-  wanted.steps = 40;
+  wanted.steps = 96;
   const auto record = integration_ab(wanted);
   EXPECT_EQ(record.reason, "aborted");
   EXPECT_THAT(record.explanation, HasSubstr("timed 39 steps; 40 were asked for"));
@@ -467,13 +467,13 @@ TEST_F(TurnsAbTest, the_two_legs_of_a_pair_step_in_turn) {
   wanted.steps = 40;
   const auto record = integration_ab(wanted);
   EXPECT_EQ(record.status, Status::validated) << record.explanation;
-  EXPECT_EQ(record.turns, 10);  // four steps of 100 ms a turn
-  EXPECT_EQ(record.pairs.front().baseline.turn_ns.size(), 10u);
+  EXPECT_EQ(record.turns, 24);  // four steps of 100 ms a turn
+  EXPECT_EQ(record.pairs.front().baseline.turn_ns.size(), 24u);
   EXPECT_NEAR(record.look.speed_up, 1 / 0.95 - 1, 0.01);
   const auto log = read_file(root_.path() / "turns");
   ASSERT_TRUE(log.ok());
   // The last letters of "baseline" and "candidate" are the same; the order is TurnsTest's affair.
-  EXPECT_EQ(log->size(), 4u * 2 * 11);
+  EXPECT_EQ(log->size(), 4u * 2 * 25);
 }
 
 TEST_F(TurnsAbTest, the_same_speed_is_equivalent) {
