@@ -1,8 +1,8 @@
-// rmsnorm for Hopper GPUs, f32 and bf16; w and dw are f32. All arithmetic is in float.
+// rmsnorm for Hopper GPUs, f32 and bf16; w and dw are f32. Other arithmetic is in float.
 //   row of at most kMaxPacks packs a lane, aligned   one warp a row, the row in registers:
 //                                                    read once, written once
 //   any other row                                    one block a row, read twice (the second
-//                                                    time from a cache)
+//                                                    time from a cache), its sums in double
 // dw: every block sums its rows into its slot of scratch, a second kernel the slots, in order.
 #include <kernel_lab/packs.cuh>
 
