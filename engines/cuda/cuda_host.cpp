@@ -49,6 +49,13 @@ struct Graph {
   }
 };
 
+// What a direct run changed of what it is to write.
+struct Written {
+  uint64_t bytes_looked_at = 0;
+  uint64_t count = 0;  // of bytes, in the first buffer that changed
+  std::string buffer;
+};
+
 class CudaHost final : public DeviceHost {
  public:
   ~CudaHost() override {
@@ -167,6 +174,7 @@ class CudaHost final : public DeviceHost {
   std::optional<DeviceFault> replayed_run(std::span<const int> buffers, const Launch& launch, DeviceRun& result);
   std::optional<DeviceFault> capture(const Launch& launch, Graph& graph);
   std::optional<DeviceFault> nothing_enqueued(std::span<const int> buffers);
+  std::optional<DeviceFault> count_written(std::span<const int> buffers, Written& written);
   std::optional<DeviceFault> waited_inside() const {
     if (!gate_.gave_up()) return std::nullopt;
     return DeviceFault{Status::rejected, "synchronises",
@@ -301,17 +309,28 @@ std::optional<DeviceFault> CudaHost::capture(const Launch& launch, Graph& graph)
   return std::nullopt;
 }
 
-// Either nothing was launched at all, or what was launched went elsewhere.
-std::optional<DeviceFault> CudaHost::nothing_enqueued(std::span<const int> buffers) {
-  KL_DEVICE_TRY(each(buffers, [&](int id, Mirror& m) -> std::optional<DeviceFault> {
+std::optional<DeviceFault> CudaHost::count_written(std::span<const int> buffers, Written& written) {
+  return each(buffers, [&](int id, Mirror& m) -> std::optional<DeviceFault> {
     if (m.role != MirrorRole::output && m.role != MirrorRole::saved) return std::nullopt;
     Findings::Finding found;
     KL_DEVICE_TRY(failed(mirrors_.compare(m.after.at(), m.before.at(), m.bytes, look_, found), "comparing results"));
-    if (found.count == 0) return std::nullopt;
+    written.bytes_looked_at += m.bytes;
+    if (written.count == 0 && found.count > 0) {
+      written.count = found.count;
+      written.buffer = mirrors_.name(id);
+    }
+    return std::nullopt;
+  });
+}
+
+// Either nothing was launched at all, or what was launched went elsewhere.
+std::optional<DeviceFault> CudaHost::nothing_enqueued(std::span<const int> buffers) {
+  Written written;
+  KL_DEVICE_TRY(count_written(buffers, written));
+  if (written.count > 0)
     return DeviceFault{Status::rejected, "side-stream",
-                       fmt::format("run put nothing on its stream, and yet {} bytes of {} were written", found.count,
-                                   mirrors_.name(id)), true};
-  }));
+                       fmt::format("run put nothing on its stream, and yet {} bytes of {} were written", written.count,
+                                   written.buffer), true};
   return DeviceFault{Status::execution_failed, "launch-failed",
                      "run returned 0 and put nothing on its stream: a launch failed and was not checked, or there "
                      "was none", false};
@@ -321,7 +340,16 @@ std::optional<DeviceFault> CudaHost::replayed_run(std::span<const int> buffers, 
                                                   DeviceRun& result) {
   Graph graph;
   KL_DEVICE_TRY(restore(buffers, false));
-  KL_DEVICE_TRY(capture(launch, graph));
+  if (auto refused = capture(launch, graph)) {
+    if (refused->rule != "not-capturable") return refused;
+    // A launch that the driver refuses breaks its capture as well, and leaves nothing written.
+    Written written;
+    KL_DEVICE_TRY(count_written(buffers, written));
+    if (written.bytes_looked_at == 0 || written.count > 0) return refused;
+    return DeviceFault{Status::execution_failed, "launch-failed",
+                       fmt::format("run returned 0 and wrote nothing: a launch failed and was not checked; {}",
+                                   refused->proof), true};
+  }
   result.graph_nodes = graph.nodes;
   if (graph.nodes == 0) return nothing_enqueued(buffers);
   KL_DEVICE_TRY(failed(driver().cuGraphLaunch(graph.exec, stream_), "launching the captured graph"));

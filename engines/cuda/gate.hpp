@@ -24,7 +24,7 @@ class Gate {
   uint32_t ticket_ = 0;
 };
 
-// Spans between two events, with what an empty bracket takes.
+// Spans between two events, with what the bracket around a call adds to them.
 class Stopwatch {
  public:
   CUresult create(Context& context, Gate& gate, CUstream stream);
@@ -39,6 +39,7 @@ class Stopwatch {
 
   int64_t bracket_ns() const { return bracket_ns_; }              // around launches
   int64_t graph_bracket_ns() const { return graph_bracket_ns_; }  // around the launch of a graph
+  int64_t empty_bracket_ns() const { return empty_bracket_ns_; }  // around nothing: shorter than both
 
  private:
   CUresult measure_brackets();
@@ -49,7 +50,7 @@ class Stopwatch {
   Gate* gate_ = nullptr;
   CUstream stream_ = nullptr;
   CUevent begin_ = nullptr, end_ = nullptr;
-  int64_t bracket_ns_ = 0, graph_bracket_ns_ = 0;
+  int64_t bracket_ns_ = 0, graph_bracket_ns_ = 0, empty_bracket_ns_ = 0;
 };
 
 }  // namespace kl::cuda

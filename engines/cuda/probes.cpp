@@ -52,7 +52,7 @@ class Probe {
     if (error == CUDA_SUCCESS) error = flushed_.allocate(driver, static_cast<size_t>(2 * l2));
     if (error != CUDA_SUCCESS) return error_of(error, "setting up the probes");
     result_.flush_bytes = 2 * l2;
-    result_.figures.event_bracket_ns = static_cast<double>(stopwatch_.bracket_ns());
+    result_.figures.event_bracket_ns = static_cast<double>(stopwatch_.empty_bracket_ns());
     for (const auto step : {&Probe::copies, &Probe::latencies, &Probe::timers})
       if (error = (this->*step)(); error != CUDA_SUCCESS) return error_of(error, "a probe of the device");
     report(request_.progress, {0, 0, "", "matrix products"});

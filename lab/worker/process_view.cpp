@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <string_view>
 
 namespace kl {
 namespace {
@@ -48,8 +49,11 @@ void read_mappings(pid_t pid, uint64_t skip_begin, uint64_t skip_end, ProcessVie
     if (slash == std::string::npos) continue;
     const uint64_t begin = std::strtoull(line.c_str(), nullptr, 16);
     if (begin >= skip_begin && begin < skip_end) continue;
-    const size_t rights = line.find(' ');
-    view.mapped_files[line.substr(slash)] |= line[rights + 3] == 'x';
+    std::string range, rights, offset, device, inode;
+    std::istringstream(line) >> range >> rights >> offset >> device >> inode;
+    MappedFile& file = view.mapped_files[line.substr(slash)];
+    file.executable |= rights[2] == 'x';
+    file.files.insert(device + " " + inode);
   }
 }
 
@@ -70,6 +74,23 @@ ProcessView view_process(pid_t pid, uint64_t skip_begin, uint64_t skip_end) {
   });
   read_mappings(pid, skip_begin, skip_end, view);
   return view;
+}
+
+std::vector<std::string> newly_mapped(const ProcessView& before, const ProcessView& now) {
+  constexpr std::string_view kUnlinked = " (deleted)";
+  const auto was_mapped = [&](std::string_view path, const MappedFile& mapped) {
+    if (before.mapped_files.contains(std::string(path))) return true;
+    if (!path.ends_with(kUnlinked)) return false;
+    path.remove_suffix(kUnlinked.size());
+    const auto linked = before.mapped_files.find(std::string(path));
+    // The name alone proves nothing: another file may have had it.
+    return linked != before.mapped_files.end() &&
+           std::ranges::includes(linked->second.files, mapped.files);
+  };
+  std::vector<std::string> paths;
+  for (const auto& [path, mapped] : now.mapped_files)
+    if (!was_mapped(path, mapped)) paths.push_back(path);
+  return paths;
 }
 
 int count_threads(pid_t pid) {

@@ -211,8 +211,8 @@ OrFault<ArmId> HostedWorker::load(const std::filesystem::path& library, std::str
   if (reply.failed) return Fault{Status::load_failed, "load", reply.text()};
   const ArmId arm = reply.reader().get<int32_t>();
   // Code arrives with a library: its own file and those it needs. Data files do not.
-  for (const auto& [path, executable] : view().mapped_files)
-    if (executable) baseline_.mapped_files[path] = true;
+  for (const auto& [path, mapped] : view().mapped_files)
+    if (mapped.executable) baseline_.mapped_files.insert_or_assign(path, mapped);
   if (auto fault = check_host_state()) return *fault;
   if (auto fault = check_process()) return *fault;
   return arm;
@@ -578,8 +578,8 @@ std::optional<Fault> HostedWorker::check_process() {
     if ((before == baseline_.open_files.end() || before->second != what) && !is_drivers(what))
       return end({Status::rejected, "open-file", fmt::format("descriptor {} is {}", fd, what)});
   }
-  for (const auto& [path, executable] : now.mapped_files)
-    if (!baseline_.mapped_files.contains(path) && !is_drivers(path))
+  for (const std::string& path : newly_mapped(baseline_, now))
+    if (!is_drivers(path))
       return end({Status::rejected, "mapped-file", fmt::format("{} is mapped", path)});
   return check_alive();  // the view of a dying process is clean
 }

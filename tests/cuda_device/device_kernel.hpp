@@ -85,14 +85,19 @@ struct DeviceKernel {
   float* output() const { return reinterpret_cast<float*>(worker->data(y)); }
 };
 
+// Of every source and library here, as long as the program runs: what is built twice is built once.
+inline const fs::path& build_folder() {
+  static const TemporaryFolder folder = TemporaryFolder::create("kernel-lab-device-test").value();
+  return folder.path();
+}
+
 // Builds, loads and binds. Failures on the way are the test's.
 inline DeviceKernel host(const KernelText& text, int64_t n = 100'003) {
   DeviceKernel k;
   k.n = n;
-  auto folder = TemporaryFolder::create("kernel-lab-device-test").value();
-  const fs::path file = folder.path() / "kernel.cu";
+  const fs::path file = build_folder() / "kernel.cu";
   EXPECT_TRUE(write_file_atomic(file, text.source()).ok());
-  const auto built = Builder(cuda_engine(), folder.path() / "cache").build({file, "", {}});
+  const auto built = Builder(cuda_engine(), build_folder() / "cache").build({file, "", {}});
   EXPECT_TRUE(built.ok()) << built.error().what;
   if (!built.ok()) return k;
   WorkerLimits limits;

@@ -51,6 +51,8 @@ struct Broken {
   std::vector<std::string> rules;  // any of these
   KernelText text;
 };
+void PrintTo(const Broken& broken, std::ostream* out) { *out << broken.name; }
+
 const std::string kSlow = R"(
 __global__ void add_one(const float* x, float* y, int64_t n) {
   const int64_t i = blockIdx.x * int64_t{256} + threadIdx.x;

@@ -150,6 +150,13 @@ Work kernel(const std::string& name, void** a) {
     };
   }
   if (name == "kl_empty") return [] {};
+  if (name == "kl_spin") {
+    return [ns = static_cast<int64_t>(word(0))] {
+      const int64_t begin = now_ns();
+      while (now_ns() - begin < ns) {
+      }
+    };
+  }
   if (name == "kl_fill") {
     return [to = pointer(0), bytes = word(1), unit = word(2)] {
       for (uint64_t i = 0; i < bytes; ++i) reinterpret_cast<uint8_t*>(to)[i] = static_cast<uint8_t>(unit >> (8 * (i % 8)));
@@ -207,6 +214,11 @@ void emulated_synchronize(void* stream) {
     return;
   }
   s->wait();
+}
+void emulated_refused_launch(void* stream) {
+  auto* s = at(static_cast<CUstream>(stream));
+  const std::lock_guard lock(s->mutex);
+  s->capture_broken = true;
 }
 
 CUresult cuInit(unsigned) { return CUDA_SUCCESS; }

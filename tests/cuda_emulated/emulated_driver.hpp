@@ -11,4 +11,6 @@ void emulated_launch(void* stream, void (*work)(void* argument), const void* arg
 void* emulated_other_stream();
 // As cudaStreamSynchronize.
 void emulated_synchronize(void* stream);
+// A launch that the driver refuses: nothing is enqueued, and a capture is broken.
+void emulated_refused_launch(void* stream);
 }

@@ -39,7 +39,7 @@ class Emulated : public ::testing::Test {
  protected:
   // As in kernels/adds_one.cpp.
   enum Wrong { honest, other_stream, legacy_stream, late, writes_after, writes_before, writes_input, waits, nothing,
-               throws, scratch, unsteady, error_code };
+               throws, scratch, unsteady, error_code, refused_launch, refused_launch_after_one };
 
   void SetUp() override {
     ::setenv("LD_LIBRARY_PATH", KL_TEST_DRIVER, 1);
@@ -106,6 +106,10 @@ TEST_F(Emulated, a_written_input_is_found) { EXPECT_EQ(run(writes_input), "write
 TEST_F(Emulated, more_scratch_than_was_asked_for_is_found) { EXPECT_EQ(run(scratch), "scratch-overflow"); }
 TEST_F(Emulated, waiting_inside_run_is_found) { EXPECT_EQ(run(waits), "synchronises"); }
 TEST_F(Emulated, a_run_that_enqueues_nothing_is_found) { EXPECT_EQ(run(nothing), "launch-failed"); }
+TEST_F(Emulated, a_launch_that_was_refused_and_not_checked_is_found) { EXPECT_EQ(run(refused_launch), "launch-failed"); }
+TEST_F(Emulated, a_broken_capture_of_a_run_that_wrote_is_not_capturable) {
+  EXPECT_EQ(run(refused_launch_after_one), "not-capturable");
+}
 TEST_F(Emulated, an_exception_is_found) { EXPECT_EQ(run(throws), "throws"); }
 
 TEST_F(Emulated, a_replay_that_differs_is_counted_and_can_be_looked_at) {

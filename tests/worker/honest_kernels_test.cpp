@@ -56,6 +56,19 @@ TEST(Worker, hosts_what_the_builder_builds) {
   expect_adds_one(k);
 }
 
+TEST(Worker, goes_on_when_the_library_it_loaded_is_unlinked) {
+  HostedKernel k;
+  {
+    auto folder = TemporaryFolder::create("worker-test");
+    ASSERT_TRUE(folder.ok());
+    fs::copy(library("honest"), folder->path() / "gone.so");
+    k = value_of(host((folder->path() / "gone.so").string()));
+  }
+  ASSERT_GE(k.call, 0);
+  EXPECT_EQ(value_of(k.worker->run(k.call)).code, KL_OK);
+  expect_adds_one(k);
+}
+
 TEST(Worker, sees_what_its_parent_writes_between_calls) {
   auto k = value_of(host(library("honest")));
   for (int repetition = 0; repetition < 3; ++repetition) {

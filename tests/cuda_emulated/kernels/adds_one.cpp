@@ -9,7 +9,7 @@
 namespace {
 
 enum Fault { kHonest, kOtherStream, kLegacyStream, kLate, kWritesAfter, kWritesBefore, kWritesInput, kWaits, kNothing,
-             kThrows, kScratch, kUnsteady, kErrorCode };
+             kThrows, kScratch, kUnsteady, kErrorCode, kRefusedLaunch, kRefusedLaunchAfterOne };
 
 struct Job {
   float* x;
@@ -48,6 +48,11 @@ kl_result run(const kl_plan* plan, const kl_call* call, kl_stream stream) {
   if (other == nullptr && (fault == kOtherStream || fault == kLate)) other = emulated_other_stream();
   if (fault == kErrorCode) return {KL_LAUNCH_FAILED, "so it is"};
   if (fault == kNothing) return kl::ok();
+  if (fault == kRefusedLaunch || fault == kRefusedLaunchAfterOne) {
+    if (fault == kRefusedLaunchAfterOne) emulated_launch(stream, work, &job, sizeof job);
+    emulated_refused_launch(stream);
+    return kl::ok();
+  }
   emulated_launch(fault == kLegacyStream ? nullptr : fault == kOtherStream || fault == kLate ? other : stream, work, &job,
                   sizeof job);
   if (fault == kWaits) emulated_synchronize(stream);
