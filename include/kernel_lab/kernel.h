@@ -1,8 +1,7 @@
 /* The kernel ABI: what one kernel library exports and how it is called.
  *
  * Plain C, so that C++, CUDA, Triton cubins, PyTorch (ctypes) and MLX can all speak it.
- * Version 0 is not frozen: it is frozen only after it has carried a forward + backward kernel
- * on a GPU through verify, bench and graph capture.
+ * Version 1 is frozen: docs/kernel-abi.md says what each field means, why, and how it may grow.
  *
  * A library exports exactly one symbol, `kl_kernel`, a constant `kl_kernel_table`.
  * Forward and backward of one seam always come from the same library.
@@ -18,7 +17,7 @@
 extern "C" {
 #endif
 
-#define KL_ABI_VERSION 0u
+#define KL_ABI_VERSION 1u
 #define KL_PLAN_BYTES 256
 
 /* Index of an operation in its target's spec.toml; every target with gradients uses these two. */
@@ -50,7 +49,7 @@ typedef struct kl_problem {
   const DLTensor* outputs;
   const double* scalars;
   int32_t threads; /* CPU threads the kernel may use; 0 on devices */
-  int32_t reserved;
+  int32_t reserved; /* 0 */
 } kl_problem;
 
 /* Host memory lent to a prepared call for as long as it may run; `prepare` writes what `run`
@@ -73,12 +72,13 @@ typedef struct kl_services {
 typedef struct kl_call {
   const DLTensor* inputs; /* read only: writing one is a rejection */
   DLTensor* outputs;      /* `write`: wholly written; `accumulate`: added to; `inout`: updated */
-  const double* scalars;
+  const double* scalars; /* on the host, read by `run`: a captured graph keeps their values */
   void* saved;   /* saved_bytes, 64-byte aligned: written by forward, read by backward */
   void* scratch; /* scratch_bytes, 64-byte aligned: lent for this call, contents undefined */
 } kl_call;
 
-/* A stream of the device, or NULL on the CPU, where `run` returns when the work is done. */
+/* A stream of the device (CUstream, which is cudaStream_t), or NULL on the CPU, where `run` returns
+ * when the work is done. */
 typedef void* kl_stream;
 
 typedef struct kl_kernel_table {
