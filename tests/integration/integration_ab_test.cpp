@@ -279,7 +279,7 @@ TEST_F(IntegrationAbTest, a_lost_step_is_aborted_not_divided_away) {
   step_ratio(0.95);
   candidate()["lost_step"] = 20;
   auto wanted = request();
-  wanted.steps = 96;
+  wanted.steps = 40;
   const auto record = integration_ab(wanted);
   EXPECT_EQ(record.reason, "aborted");
   EXPECT_THAT(record.explanation, HasSubstr("timed 39 steps; 40 were asked for"));
@@ -464,7 +464,7 @@ class TurnsAbTest : public IntegrationAbTest {
 TEST_F(TurnsAbTest, the_two_legs_of_a_pair_step_in_turn) {
   step_ratio(0.95);
   auto wanted = request();
-  wanted.steps = 40;
+  wanted.steps = 96;
   const auto record = integration_ab(wanted);
   EXPECT_EQ(record.status, Status::validated) << record.explanation;
   EXPECT_EQ(record.turns, 24);  // four steps of 100 ms a turn
