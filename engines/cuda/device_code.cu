@@ -128,6 +128,15 @@ __global__ void kl_timer_step(uint64_t* smallest, uint32_t readings) {
   *smallest = least;
 }
 
+// Elements of random sign and fraction: `base` has their exponents, `mask` the bits that are drawn.
+__global__ void kl_noise(uint32_t* to, uint64_t words, uint32_t base, uint32_t mask) {
+  for (uint64_t i = first_index(); i < words; i += index_step()) {
+    uint64_t h = (i + 1) * 0x9E3779B97F4A7C15u;
+    h = (h ^ (h >> 31)) * 0xBF58476D1CE4E5B9u;
+    to[i] = base | (static_cast<uint32_t>(h >> 32) & mask);
+  }
+}
+
 // `unit` is eight bytes of a repeated pattern, beginning at byte 0.
 __global__ void kl_fill(uint8_t* to, uint64_t bytes, uint64_t unit) {
   uint64_t* words = reinterpret_cast<uint64_t*>(to);
