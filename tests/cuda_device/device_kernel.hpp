@@ -5,6 +5,7 @@
 #include <lab/core/files.hpp>
 #include <lab/engine/engine.hpp>
 #include <lab/worker/worker.hpp>
+#include <tests/worker/answers.hpp>
 
 #include <gtest/gtest.h>
 
@@ -20,26 +21,6 @@ inline const Engine& cuda_engine() { return **find_engine("cuda"); }
 #define KL_NEEDS_DEVICE()                                                      \
   if (const auto kl_usable = kl::testing::cuda_engine().usable(); !kl_usable.ok()) \
   GTEST_SKIP() << "no device: " << kl_usable.error().what
-
-inline std::string describe(const Fault& fault) {
-  return std::string(to_string(fault.status)) + " (" + fault.rule + "): " + fault.proof;
-}
-
-// The fault, or none, of anything a worker answers.
-template <class T>
-std::string rule_of(const OrFault<T>& result) {
-  const auto* fault = std::get_if<Fault>(&result);
-  return fault == nullptr ? "" : fault->rule;
-}
-
-template <class T>
-T value_of(OrFault<T> result) {
-  if (const auto* fault = std::get_if<Fault>(&result)) {
-    ADD_FAILURE() << describe(*fault);
-    if constexpr (std::is_default_constructible_v<T>) return T{};
-  }
-  return std::get<0>(std::move(result));
-}
 
 // What a kernel's `run` does, with x, y, n, blocks and the stream s at hand; `device` is its code.
 struct KernelText {

@@ -1,6 +1,7 @@
 // A worker's device side, on the emulated driver: what it gives a kernel, and what it finds.
 #include <lab/worker/draw.hpp>
 #include <lab/worker/worker.hpp>
+#include <tests/worker/answers.hpp>
 
 #include <gmock/gmock.h>
 
@@ -17,23 +18,6 @@ using ::testing::HasSubstr;
 constexpr int64_t kCount = 1003;
 constexpr size_t kBytes = kCount * sizeof(float);
 constexpr DLDataType kF32{kDLFloat, 32, 1};
-
-std::string describe(const Fault& fault) {
-  return std::string(to_string(fault.status)) + " (" + fault.rule + "): " + fault.proof;
-}
-template <class T>
-std::string rule_of(const OrFault<T>& result) {
-  const auto* fault = std::get_if<Fault>(&result);
-  return fault == nullptr ? "" : fault->rule;
-}
-template <class T>
-T value_of(OrFault<T> result) {
-  if (const auto* fault = std::get_if<Fault>(&result)) {
-    ADD_FAILURE() << describe(*fault);
-    if constexpr (std::is_default_constructible_v<T>) return T{};
-  }
-  return std::get<0>(std::move(result));
-}
 
 class Emulated : public ::testing::Test {
  protected:
