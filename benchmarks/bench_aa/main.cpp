@@ -1,6 +1,7 @@
 // bench_aa: benches a kernel against itself many times and counts verdicts that are false.
 //
 //   bench_aa --target rmsnorm --axes N=1024,C=256 --calls 9 --runs 40
+//   bench_aa --engine cuda --target loss_prelude --axes N=8192,V=8192 --dtype bf16 --runs 60
 //
 // With --candidate the champion is compared with another source instead. One JSON line per run and
 // one for the summary; exit code 3 when a false verdict was given.
@@ -15,8 +16,11 @@
 
 namespace {
 
-kl::SeamShape shape_from(const std::string& axes, int64_t calls) {
+kl::SeamShape shape_from(const std::string& axes, const std::string& dtype,
+                         const std::vector<std::string>& absent, int64_t calls) {
   kl::SeamShape shape;
+  shape.dtype = dtype;
+  shape.absent = absent;
   shape.calls_per_step = calls;
   for (const std::string& item : CLI::detail::split(axes, ',')) {
     const size_t equals = item.find('=');
@@ -51,13 +55,16 @@ void print_run(int run, const kl::BenchRecord& r) {
 
 int main(int argc, char** argv) {
   CLI::App app("Benches a kernel against itself and counts false verdicts.");
-  std::string key = "rmsnorm", mode = "quick";
-  std::vector<std::string> axes;
+  std::string engine_name = "cpu", key = "rmsnorm", mode = "quick", dtype = "f32";
+  std::vector<std::string> axes, absent;
   std::vector<int64_t> calls;
   std::filesystem::path candidate;
   int runs = 40;
+  app.add_option("--engine", engine_name, "engine to bench on");
   app.add_option("--target", key, "target to bench");
   app.add_option("--axes", axes, "one shape, NAME=LENGTH,…; repeatable")->required();
+  app.add_option("--dtype", dtype, "element type");
+  app.add_option("--absent", absent, "an optional input that is not passed; repeatable");
   app.add_option("--calls", calls, "calls in one step of each shape");
   app.add_option("--candidate", candidate, "another source to compare with the champion");
   app.add_option("--runs", runs, "number of comparisons");
@@ -65,7 +72,7 @@ int main(int argc, char** argv) {
       ->check(CLI::IsMember({"quick", "normal", "full"}));
   CLI11_PARSE(app, argc, argv);
 
-  const auto engine = kl::find_engine("cpu");
+  const auto engine = kl::find_engine(engine_name);
   const auto target = kl::Catalogue::search(kl::target_search_path({})).find(key);
   if (!engine || !target) {
     fmt::print(stderr, "{}\n", engine ? target.error().what : engine.error().what);
@@ -81,7 +88,7 @@ int main(int argc, char** argv) {
                  : mode == "normal" ? kl::BenchMode::normal
                                     : kl::BenchMode::quick;
   for (size_t i = 0; i < axes.size(); ++i)
-    request.shapes.push_back(shape_from(axes[i], i < calls.size() ? calls[i] : 1));
+    request.shapes.push_back(shape_from(axes[i], dtype, absent, i < calls.size() ? calls[i] : 1));
 
   std::map<std::string, int> counts;
   int false_verdicts = 0;

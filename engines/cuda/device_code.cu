@@ -65,7 +65,7 @@ __device__ void copied(const float4* const* in, float4* const* out, uint64_t n, 
   for (uint64_t i = first_index(); i < n; i += index_step()) {
     float4 v[kReads];
 #pragma unroll
-    for (int r = 0; r < kReads; ++r) v[r] = __ldcs(in[r] + i);
+    for (int r = 0; r < kReads; ++r) v[r] = in[r][i];
 #pragma unroll
     for (int r = 1; r < kReads; ++r) {
       v[0].x += v[r].x;
@@ -223,5 +223,19 @@ __global__ void kl_copy_1_1(Streams s, uint64_t n, float4* sink) { copied<1, 1>(
 __global__ void kl_copy_2_1(Streams s, uint64_t n, float4* sink) { copied<2, 1>(s.in, s.out, n, sink); }
 __global__ void kl_copy_4_1(Streams s, uint64_t n, float4* sink) { copied<4, 1>(s.in, s.out, n, sink); }
 __global__ void kl_copy_1_0(Streams s, uint64_t n, float4* sink) { copied<1, 0>(s.in, s.out, n, sink); }
+
+// Reads the same elements many times over; each pass is rotated, so that no multiprocessor meets its own.
+__global__ void kl_reread(const float4* from, uint64_t n, uint32_t passes, float4* sink) {
+  float kept = 0;
+  for (uint32_t pass = 0; pass < passes; ++pass) {
+    const uint64_t rotation = n / passes * pass;
+    for (uint64_t i = first_index(); i < n; i += index_step()) {
+      const uint64_t at = i + rotation;
+      const float4 v = __ldcg(from + (at < n ? at : at - n));
+      kept += v.x + v.y + v.z + v.w;
+    }
+  }
+  if (kept == 12345.678f) *sink = {kept, kept, kept, kept};
+}
 
 }  // extern "C"

@@ -8,8 +8,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <optional>
+#include <utility>
 #include <vector>
 
 namespace kl::cuda {
@@ -79,8 +81,7 @@ class Probe {
         for (const bool cold : {true, false})
           if (const CUresult error = copy(footprint, mix, cold); error != CUDA_SUCCESS) return error;
     }
-    find_knee();
-    return CUDA_SUCCESS;
+    return cache_knee();
   }
 
   CUresult copy(int64_t footprint, const Mix& mix, bool cold) {
@@ -137,17 +138,32 @@ class Probe {
     return error == CUDA_SUCCESS ? context_->driver().cuStreamSynchronize(stream_) : error;
   }
 
-  // The largest footprint that a warm copy (1:1) moves clearly faster than the largest of all.
-  void find_knee() {
-    const Ceiling* largest = nullptr;
-    for (const Ceiling& c : result_.ceilings)
-      if (!c.cold && c.read_fraction == 0.5 && (largest == nullptr || c.footprint_bytes > largest->footprint_bytes))
-        largest = &c;
-    if (largest == nullptr) return;
-    for (const Ceiling& c : result_.ceilings)
-      if (!c.cold && c.read_fraction == 0.5 && c.gb_per_s > 1.25 * largest->gb_per_s)
-        result_.figures.cache_knee_bytes =
-            std::max(result_.figures.cache_knee_bytes.value_or(0), static_cast<double>(c.footprint_bytes));
+  // Where re-reading a footprint falls from the cache's rate to the memory's: the largest footprint still
+  // faster than the geometric mean of the two. A copy is too short to show it: its launch hides the difference.
+  CUresult cache_knee() {
+    constexpr uint32_t kPasses = 16;
+    const int64_t l2 = context_->device().l2_bytes;
+    if (l2 <= 0) return CUDA_SUCCESS;
+    std::vector<std::pair<int64_t, double>> rates;  // bytes, bytes/ns
+    for (int64_t eighths = 2; eighths <= 32; eighths += eighths < 12 ? 1 : 4) {
+      const int64_t footprint = l2 / 8 * eighths / 16 * 16;
+      if (static_cast<size_t>(footprint) > data_.bytes()) break;
+      double ns = 0;
+      const auto enqueue = [&] {
+        return context_->launch("kl_reread", static_cast<unsigned>(context_->device().multiprocessors) * 16, 256, stream_,
+                                data_.at(), static_cast<uint64_t>(footprint / 16), kPasses, flushed_.at());
+      };
+      if (const CUresult error = median_span(enqueue, false, ns); error != CUDA_SUCCESS) return error;
+      rates.emplace_back(footprint, static_cast<double>(footprint) * kPasses / std::max(ns, 1.0));
+    }
+    if (rates.size() < 3) return CUDA_SUCCESS;
+    double fastest = 0;
+    for (const auto& [bytes, rate] : rates) fastest = std::max(fastest, rate);
+    const double slowest = rates.back().second;
+    if (fastest < 1.25 * slowest) return CUDA_SUCCESS;  // no cache to be seen
+    for (const auto& [bytes, rate] : rates)
+      if (rate > std::sqrt(fastest * slowest)) result_.figures.cache_knee_bytes = static_cast<double>(bytes);
+    return CUDA_SUCCESS;
   }
 
   // Microseconds of one round by the host's clock.

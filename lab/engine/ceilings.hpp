@@ -41,7 +41,7 @@ struct DeviceFigures {
   std::optional<double> sync_us;           // waiting for a stream with nothing in it
   std::optional<double> event_bracket_ns;  // two events with nothing between
   std::optional<double> device_clock_ns;   // smallest step of the device's own timer
-  std::optional<double> cache_knee_bytes;  // footprint beyond which warm copies slow down
+  std::optional<double> cache_knee_bytes;  // footprint beyond which re-reading falls to the memory's rate
 
   template <class Self, class V>
   static void describe(Self& self, V& v) {
@@ -56,7 +56,7 @@ struct DeviceFigures {
     v("sync_us", self.sync_us, "waiting for a stream with nothing in it");
     v("event_bracket_ns", self.event_bracket_ns, "two events with nothing between");
     v("device_clock_ns", self.device_clock_ns, "smallest step of the device's timer");
-    v("cache_knee_bytes", self.cache_knee_bytes, "footprint beyond which warm copies slow down");
+    v("cache_knee_bytes", self.cache_knee_bytes, "footprint beyond which re-reading falls to the memory's rate");
   }
 };
 
