@@ -1,4 +1,6 @@
 // The cpu engine: kernels are C++ compiled by the host's compiler for this very machine.
+#include <engines/cpu/sanitizers.hpp>
+
 #include <lab/core/cache_size.hpp>
 #include <lab/core/fingerprint.hpp>
 #include <lab/engine/engine.hpp>
@@ -62,6 +64,8 @@ class CpuEngine : public Engine {
     KL_CHECK(usable());
     return compiler()->compile(request, kernel_flags(request));
   }
+
+  Result<std::vector<Sanitizer>> sanitizers() const override { return cpu::sanitizers(); }
 
  private:
   static const Result<HostCompiler>& compiler() {

@@ -5,7 +5,9 @@
 #include <engines/cuda/doctor.hpp>
 #include <engines/cuda/driver.hpp>
 #include <engines/cuda/nvml.hpp>
+#include <engines/cuda/plain_device.hpp>
 #include <engines/cuda/probes.hpp>
+#include <engines/cuda/sanitizers.hpp>
 #include <engines/cuda/toolkit.hpp>
 
 #include <lab/engine/engine.hpp>
@@ -59,6 +61,8 @@ class CudaEngine : public Engine {
   Result<CompileReport> compile(const CompileRequest& request) const override { return cuda::compile(request); }
 
   Result<std::unique_ptr<DeviceHost>> open_device_host() const override { return cuda::open_host(); }
+  Result<std::vector<Sanitizer>> sanitizers() const override { return cuda::sanitizers(); }
+  Result<std::unique_ptr<PlainDevice>> open_plain_device() const override { return cuda::open_plain_device(); }
   std::optional<DeviceReadings> readings() const override {
     const auto& device = cuda::device_info();
     return device.ok() ? cuda::nvml_readings(device->pci_bus_id) : std::nullopt;

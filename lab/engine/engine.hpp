@@ -6,6 +6,8 @@
 #include <lab/engine/ceilings.hpp>
 #include <lab/engine/device_host.hpp>
 #include <lab/engine/device_readings.hpp>
+#include <lab/engine/plain_device.hpp>
+#include <lab/engine/sanitizer.hpp>
 
 #include <filesystem>
 #include <memory>
@@ -100,6 +102,15 @@ class Engine {
   }
   // What the device says of itself now; nothing where there is no device to ask.
   virtual std::optional<DeviceReadings> readings() const { return std::nullopt; }
+  // The tools for verify --sanitize, cheapest first; missing_tool with its remedy where there are none.
+  virtual Result<std::vector<Sanitizer>> sanitizers() const {
+    return make_error(Status::missing_tool, "no sanitizer for engine " + std::string(name()),
+                      "use an engine that has one: cpu or cuda");
+  }
+  // Memory for a run under them, where calls see a device's (empty pointer: the host's heap).
+  virtual Result<std::unique_ptr<PlainDevice>> open_plain_device() const {
+    return std::unique_ptr<PlainDevice>();
+  }
   // Probes of the device; nothing where the host's own probes are the right ones.
   virtual Result<std::optional<DeviceCeilings>> ceilings(const CeilingRequest&) const {
     return std::optional<DeviceCeilings>();
