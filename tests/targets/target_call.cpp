@@ -20,9 +20,12 @@ namespace {
 constexpr size_t kGuardBytes = 256;
 constexpr unsigned char kGuard = 0xA5, kPoison = 0xFF;  // four poison bytes are a float NaN
 
+// A named axis, a number, or a product of such.
 int64_t length_of(const std::string& axis, const Axes& axes) {
-  const auto found = axes.find(axis);
-  return found != axes.end() ? found->second : std::stoll(axis);
+  if (const auto found = axes.find(axis); found != axes.end()) return found->second;
+  const size_t star = axis.find('*');
+  if (star == std::string::npos) return std::stoll(axis);
+  return length_of(axis.substr(0, star), axes) * length_of(axis.substr(star + 1), axes);
 }
 
 int64_t product(const std::vector<int64_t>& shape) {
@@ -115,6 +118,12 @@ size_t CallData::output_index(const std::string& name) const {
   throw std::logic_error("no output " + name);
 }
 
+OracleLibrary oracle_of(const Target& target) {
+  const Builder builder(*value_or_throw(find_engine("cpu")));
+  return value_or_throw(OracleLibrary::load(
+      value_or_throw(builder.build_oracle(target.oracle())).path, target.key));
+}
+
 const TargetUnderTest& target(const std::string& key) {
   static std::map<std::string, std::unique_ptr<TargetUnderTest>> built;
   if (auto& entry = built[key]; entry != nullptr) return *entry;
@@ -125,8 +134,7 @@ const TargetUnderTest& target(const std::string& key) {
     return value_or_throw(
         KernelLibrary::load(value_or_throw(builder.build({source, "", {}})).path, key));
   };
-  OracleLibrary oracle = value_or_throw(
-      OracleLibrary::load(value_or_throw(builder.build_oracle(spec.oracle())).path, key));
+  OracleLibrary oracle = oracle_of(spec);
   KernelLibrary champion = kernel(spec.champion(cpu).value());
   KernelLibrary reference = kernel(spec.reference());
   built[key] = std::make_unique<TargetUnderTest>(
@@ -163,7 +171,7 @@ CallData make_call(const OperationSpec& operation, const Axes& axes, uint64_t se
         case InputKind::unit: v = static_cast<float>(unit(random)); break;
         case InputKind::count: v = static_cast<double>(random() % 8); break;
         case InputKind::index:
-          v = static_cast<double>(random() % static_cast<uint64_t>(axes.at(spec.index_bound)));
+          v = static_cast<double>(random() % static_cast<uint64_t>(length_of(spec.index_bound, axes)));
           if (spec.ignore && random() % 8 == 0) v = static_cast<double>(*spec.ignore);
           break;
       }
@@ -180,14 +188,7 @@ CallData make_call(const OperationSpec& operation, const Axes& axes, uint64_t se
 }
 
 double terms_length(const TensorSpec& output, const Axes& axes) {
-  double n = 1;
-  std::string rest = output.terms;
-  while (!rest.empty()) {
-    const size_t star = rest.find('*');
-    n *= static_cast<double>(length_of(rest.substr(0, star), axes));
-    rest = star == std::string::npos ? "" : rest.substr(star + 1);
-  }
-  return n;
+  return output.terms.empty() ? 1 : static_cast<double>(length_of(output.terms, axes));
 }
 
 std::vector<OracleOutput> evaluate(const OracleLibrary& oracle, const CallData& call, bool tracked) {

@@ -39,6 +39,8 @@ struct TargetUnderTest {
   KernelLibrary reference;
 };
 const TargetUnderTest& target(const std::string& key);
+// The oracle alone of any target, wherever its folder is.
+OracleLibrary oracle_of(const Target& target);
 
 // Draws from a fixed seed: `real` inputs normal(0, scale), the others by their kind.
 CallData make_call(const OperationSpec& operation, const Axes& axes, uint64_t seed, double scale = 1,
