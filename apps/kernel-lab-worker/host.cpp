@@ -9,6 +9,7 @@
 
 #include <lab/build/loader.hpp>
 #include <lab/engine/engine.hpp>
+#include <lab/services/services.hpp>
 #include <lab/worker/call_wire.hpp>
 
 #include <fmt/format.h>
@@ -53,6 +54,12 @@ uint64_t reserve_arena() {
     ::munmap(reinterpret_cast<void*>(arena + kArenaBytes), rest);
   return arena;
 }
+
+// A loaded library and what it may borrow.
+struct Arm {
+  KernelLibrary library;
+  const kl_services& services;
+};
 
 class Host {
  public:
@@ -126,6 +133,7 @@ class Host {
       return {};
     }
     const bool for_device = device_ != nullptr;
+    if (!for_device) make_services_ready(threads_);
     reply.no_new_privs = forbid_new_privileges();
     reply.landlock = forbid_writing_files(for_device);
     reply.seccomp = filter_process(for_device);
@@ -171,11 +179,14 @@ class Host {
   std::string load(Reader& in, Writer& out) {
     const std::string path = in.get_text();
     const std::string target = in.get_text();
+    std::vector<std::string> listed(in.get<uint32_t>());
+    for (std::string& service : listed) service = in.get_text();
+    if (!in.ok()) return "load: not understood";
     std::string failure;
     const std::string thrown = on_candidate(Phase::load, [&] {
       auto library = KernelLibrary::load(path, target);
       if (library.ok())
-        arms_.push_back(std::move(*library));
+        arms_.push_back({std::move(*library), services(listed)});
       else
         failure = fmt::format("{}; {}", library.error().what, library.error().remedy);
     });
@@ -219,7 +230,7 @@ class Host {
     std::string text;
     uint64_t scratch = 0, saved = 0;
     const kl_problem problem = call.problem();
-    const kl_kernel_table& table = arms_[static_cast<size_t>(arm)].table();
+    const kl_kernel_table& table = arms_[static_cast<size_t>(arm)].library.table();
     const std::string thrown = on_candidate(Phase::domain, [&] {
       const kl_result result = table.accepts(&problem);
       code = result.code;
@@ -239,9 +250,10 @@ class Host {
     int32_t code = 0;
     std::string text;
     const kl_problem problem = call.problem();
-    call.table = &arms_[static_cast<size_t>(arm)].table();
+    const Arm& lent = arms_[static_cast<size_t>(arm)];
+    call.table = &lent.library.table();
     const std::string thrown = on_candidate(Phase::prepare, [&] {
-      const kl_result result = call.table->prepare(&problem, &services(), call.plan());
+      const kl_result result = call.table->prepare(&problem, &lent.services, call.plan());
       code = result.code;
       if (result.text != nullptr) text = result.text;
     });
@@ -432,7 +444,7 @@ class Host {
   std::optional<CacheFlush> flush_;
   std::unique_ptr<DeviceHost> device_;    // null: calls see the host's memory
   std::map<uint64_t, int> buffers_;       // address in the arena → buffer, where there is a device
-  std::vector<KernelLibrary> arms_;
+  std::vector<Arm> arms_;
   std::deque<PreparedCall> calls_;  // addresses inside stay valid as it grows
   int threads_ = 1;
   uint64_t arena_ = 0;

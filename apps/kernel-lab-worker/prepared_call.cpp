@@ -5,11 +5,6 @@
 namespace kl {
 namespace {
 
-kl_result no_sgemm(char, char, int64_t, int64_t, int64_t, float, const float*, int64_t, const float*,
-                   int64_t, float, float*, int64_t) {
-  return {KL_UNSUPPORTED, "sgemm is not a service of this target"};
-}
-
 DLTensor view(protocol::WireTensor& tensor, bool bound, DLDevice device) {
   DLTensor t{};
   t.data = bound ? reinterpret_cast<void*>(tensor.address) : nullptr;
@@ -29,11 +24,6 @@ std::vector<DLTensor> views(std::vector<protocol::WireTensor>& tensors, bool bou
 }
 
 }  // namespace
-
-const kl_services& services() {
-  static const kl_services table{sizeof(kl_services), 0, no_sgemm};
-  return table;
-}
 
 PreparedCall::PreparedCall(protocol::WireCall call, int threads, DLDevice device, std::vector<int> buffers)
     : call_(std::make_unique<protocol::WireCall>(std::move(call))),

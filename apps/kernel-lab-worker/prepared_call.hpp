@@ -9,9 +9,6 @@
 
 namespace kl {
 
-// What a kernel may borrow.
-const kl_services& services();
-
 class PreparedCall {
  public:
   // `buffers`: those the call is bound to, where tensors are on a device.

@@ -95,7 +95,7 @@ bool Session::start() {
   const std::filesystem::path* files[2] = {&setup_.baseline, &setup_.candidate};
   for (const Place place : {baseline, candidate}) {
     const int at = place == candidate ? 1 : 0;
-    auto loaded = worker_->load(*files[at], setup_.target->key);
+    auto loaded = worker_->load(*files[at], setup_.target->key, setup_.target->services);
     if (auto* fault = std::get_if<Fault>(&loaded)) return fail(place, *fault);
     libraries_[at] = std::get<0>(loaded);
   }

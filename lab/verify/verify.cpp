@@ -44,11 +44,11 @@ struct Host {
   std::optional<CallSite> site;
   std::optional<Declined> declined;
 
-  static OrFault<Host> start(const BuiltLibrary& library, std::string_view target,
+  static OrFault<Host> start(const BuiltLibrary& library, const Target& target,
                              const WorkerLimits& limits) {
     Host host;
     KL_FAULT_TRY(host.worker, Worker::start(limits));
-    KL_FAULT_TRY(host.arm, host.worker->load(library.path, target));
+    KL_FAULT_TRY(host.arm, host.worker->load(library.path, target.key, target.services));
     return host;
   }
   OrFault<std::monostate> enter_group(const CaseData& sample) {
@@ -133,7 +133,7 @@ class Verification {
   }
 
   void start_hosts() {
-    auto host = Host::start(candidate_, target_.key, worker_limits(*request_.engine));
+    auto host = Host::start(candidate_, target_, worker_limits(*request_.engine));
     if (const auto* fault = std::get_if<Fault>(&host)) return fail(failure_of(*fault, "load"));
     candidate_host_ = std::get<0>(std::move(host));
     const Confinement& limits = candidate_host_.worker->confinement();
@@ -144,7 +144,7 @@ class Verification {
     if (!limits.relaxed.empty()) record_.confinement["relaxed"] = limits.relaxed;
     // A candidate that is the champion cannot be worse than it.
     if (champion_.source_hash == candidate_.source_hash) return note_champion("is-candidate");
-    auto champion = Host::start(champion_, target_.key, worker_limits(*request_.engine));
+    auto champion = Host::start(champion_, target_, worker_limits(*request_.engine));
     if (const auto* fault = std::get_if<Fault>(&champion))
       return note_champion(fault->rule + ": " + fault->proof);
     champion_host_ = std::get<0>(std::move(champion));

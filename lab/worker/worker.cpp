@@ -58,7 +58,8 @@ class HostedWorker final : public Worker {
 
   const Confinement& confinement() const override { return confinement_; }
   int process_id() const override { return process_->pid(); }
-  OrFault<ArmId> load(const std::filesystem::path& library, std::string_view target) override;
+  OrFault<ArmId> load(const std::filesystem::path& library, std::string_view target,
+                      std::span<const std::string> services) override;
   OrFault<BufferId> add_buffer(BufferRole role, size_t bytes) override;
   OrFault<std::monostate> drop_buffers() override;
   std::byte* data(BufferId buffer) override { return buffers_.data(buffer); }
@@ -205,9 +206,12 @@ std::optional<Fault> HostedWorker::greet() {
   return std::nullopt;
 }
 
-OrFault<ArmId> HostedWorker::load(const std::filesystem::path& library, std::string_view target) {
-  KL_OR_FAULT(const Reply reply,
-              exchange(request(Kind::load).put_text(library.string()).put_text(target)));
+OrFault<ArmId> HostedWorker::load(const std::filesystem::path& library, std::string_view target,
+                                  std::span<const std::string> services) {
+  Writer message = request(Kind::load);
+  message.put_text(library.string()).put_text(target).put(static_cast<uint32_t>(services.size()));
+  for (const std::string& service : services) message.put_text(service);
+  KL_OR_FAULT(const Reply reply, exchange(message));
   if (reply.failed) return Fault{Status::load_failed, "load", reply.text()};
   const ArmId arm = reply.reader().get<int32_t>();
   // Code arrives with a library: its own file and those it needs. Data files do not.

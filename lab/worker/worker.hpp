@@ -101,7 +101,9 @@ class Worker {
 
   virtual const Confinement& confinement() const = 0;
   virtual int process_id() const { return -1; }
-  virtual OrFault<ArmId> load(const std::filesystem::path& library, std::string_view target) = 0;
+  // `services`: what the target's spec lets its kernels borrow.
+  virtual OrFault<ArmId> load(const std::filesystem::path& library, std::string_view target,
+                              std::span<const std::string> services = {}) = 0;
 
   // Shared memory between guard pages, end-aligned so that the first byte past the end faults;
   // the slack before it is filled with a canary. Inputs are mapped read-only in the worker.

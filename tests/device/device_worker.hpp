@@ -27,7 +27,7 @@ class DeviceWorker : public Worker {
   int64_t fetched_bytes = 0;
 
   const Confinement& confinement() const override { return confinement_; }
-  OrFault<ArmId> load(const std::filesystem::path&, std::string_view) override { return ArmId{0}; }
+  OrFault<ArmId> load(const std::filesystem::path&, std::string_view, std::span<const std::string>) override { return ArmId{0}; }
   OrFault<BufferId> add_buffer(BufferRole, size_t bytes) override {
     buffers_.push_back({std::vector<std::byte>(bytes), std::vector<std::byte>(bytes), {}, {}});
     return static_cast<BufferId>(buffers_.size() - 1);
