@@ -40,6 +40,11 @@ AdamW::AdamW(const Config& config, const Layout& layout)
   partial_.resize(static_cast<size_t>(blocks));
 }
 
+OptimiserState AdamW::state() {
+  const std::vector<int64_t> shape = {layout_.size()};
+  return {t_, {{"adamw.first_moment", shape, m_}, {"adamw.second_moment", shape, v_}}};
+}
+
 double AdamW::step(float* weights, float* gradients, double factor) {
   ++t_;
   double squares = 0;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <trainer/huge_pages.hpp>
+#include <trainer/optimiser_state.hpp>
 #include <trainer/parameters.hpp>
 
 #include <cmath>
@@ -30,6 +31,8 @@ class AdamW {
   // Updates the weights, clears the gradients, and returns the norm the gradients had.
   double step(float* weights, float* gradients, double factor);
   int64_t steps() const { return t_; }
+  void set_steps(int64_t steps) { t_ = steps; }
+  OptimiserState state();  // both moments, each a tensor of the layout's size
 
  private:
   const Config& config_;

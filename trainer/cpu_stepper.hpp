@@ -21,6 +21,11 @@ class CpuStepper : public Stepper {
   Result<std::span<float>> weights() override { return std::span(weights_); }
   Outcome weights_changed() override { return {}; }
   Result<std::span<const float>> gradients() override { return std::span<const float>(gradients_); }
+  Result<OptimiserState> optimiser_state() override { return optimiser_.state(); }
+  Outcome optimiser_changed(int64_t updates) override {
+    optimiser_.set_steps(updates);
+    return {};
+  }
   Outcome perturb(const std::string& seam, uint64_t seed) override { return seams_->perturb(seam, seed); }
   std::map<std::string, SeamCounts> counts() const override { return seams_->counts(); }
   const SeamFiles& files() const override { return seams_->files(); }

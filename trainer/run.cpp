@@ -5,6 +5,7 @@
 #include <lab/core/installation.hpp>
 #include <lab/engine/fingerprint_class.hpp>
 #include <trainer/adamw.hpp>
+#include <trainer/checkpoint.hpp>
 #include <trainer/safetensors.hpp>
 #include <trainer/turns.hpp>
 
@@ -62,13 +63,13 @@ Outcome write_step(const Session& session, const StepResult& step, bool warmup, 
 }
 
 Outcome save_weights(Session& session, const fs::path& file) {
-  KL_TRY(const std::span<const float> weights, session.stepper().weights());
-  return write_safetensors(file, session.layout(), weights);
+  KL_TRY(const std::span<float> weights, session.stepper().weights());
+  return write_safetensors(file, named_tensors(session.layout(), weights));
 }
 
 Outcome load_weights(Session& session, const fs::path& file) {
   KL_TRY(const std::span<float> weights, session.stepper().weights());
-  KL_CHECK(read_safetensors(file, session.layout(), weights));
+  KL_TRY(const Metadata unused, read_safetensors(file, named_tensors(session.layout(), weights)));
   return session.stepper().weights_changed();
 }
 
@@ -79,18 +80,48 @@ Outcome keep_snapshot(Session& session, const std::optional<Snapshots>& wanted, 
   return save_weights(session, fs::path(wanted->folder) / ("step-" + std::to_string(step) + ".safetensors"));
 }
 
+// Checkpoints of a run: while it goes on a failure is a warning, at its end an error.
+class Checkpoints {
+ public:
+  Checkpoints(Session& session, const RunOptions& options, const EventStream& events)
+      : session_(session), options_(options), events_(events) {}
+
+  Outcome while_running(double elapsed) {
+    const int64_t every = options_.checkpoint_every;
+    if (options_.checkpoint.empty() || every <= 0 || session_.steps_done() % every != 0) return {};
+    if (const Outcome written = at_the_end(elapsed); !written.ok()) {
+      if (options_.on_warning) options_.on_warning(written.error());
+      return events_.write("warning", {{"what", written.error().what}, {"remedy", written.error().remedy}});
+    }
+    return {};
+  }
+  Outcome at_the_end(double elapsed) {
+    if (options_.checkpoint.empty()) return {};
+    const RunPosition position{session_.steps_done(), elapsed, options_.seconds > 0 ? 0 : options_.steps,
+                               options_.seconds};
+    KL_CHECK(write_checkpoint(session_, position, options_.checkpoint));
+    return events_.write("checkpoint", {{"step", position.step}, {"file", options_.checkpoint}});
+  }
+
+ private:
+  Session& session_;
+  const RunOptions& options_;
+  const EventStream& events_;
+};
+
 Result<RunSummary> train(Session& session, const RunOptions& options, const EventStream& events) {
   KL_CHECK(write_start(session, events));
   RunSummary summary;
   summary.unigram_bpb = session.dataset().facts.unigram_bpb;
   const RunSteps steps(options.warmup_steps, options.steps, options.turns);
   KL_TRY(TurnChannel turn, TurnChannel::open(options.turns));
+  Checkpoints checkpoints(session, options, events);
   const int64_t total = steps.total();
   const int64_t start = monotonic_ns();
-  for (int64_t i = 0; options.seconds > 0 || i < total; ++i) {
+  const auto elapsed = [&] { return options.resumed_seconds + static_cast<double>(monotonic_ns() - start) * 1e-9; };
+  for (int64_t i = session.steps_done(); options.seconds > 0 || i < total; ++i) {
     const double progress =
-        options.seconds > 0 ? static_cast<double>(monotonic_ns() - start) * 1e-9 / options.seconds
-                            : static_cast<double>(i) / static_cast<double>(total);
+        options.seconds > 0 ? elapsed() / options.seconds : static_cast<double>(i) / static_cast<double>(total);
     if (progress >= 1) break;
     KL_CHECK(keep_snapshot(session, options.snapshots, i));
     if (steps.waits_before(i)) KL_CHECK(turn.wait());
@@ -104,14 +135,21 @@ Result<RunSummary> train(Session& session, const RunOptions& options, const Even
     if (options.on_step) options.on_step(step, progress);
     ++summary.steps;
     summary.last_loss = step.loss;
-    if (warmup) continue;
-    summary.tokens += session.config().tokens_per_step();
-    summary.step_ns += step.ns;
+    if (!warmup) {
+      summary.tokens += session.config().tokens_per_step();
+      summary.step_ns += step.ns;
+    }
+    if (options.stop && options.stop()) {
+      summary.stopped = true;
+      break;
+    }
+    KL_CHECK(checkpoints.while_running(elapsed()));
   }
-  if (steps.waits_before(total)) KL_CHECK(turn.wait());
+  if (!summary.stopped && steps.waits_before(total)) KL_CHECK(turn.wait());
+  KL_CHECK(checkpoints.at_the_end(elapsed()));
   if (!options.save.empty())
     KL_CHECK(save_weights(session, options.save));
-  if (!options.skip_eval) {
+  if (!options.skip_eval && !summary.stopped) {
     KL_TRY(const Evaluation evaluation, session.evaluate());
     KL_CHECK(events.write("eval", {{"step", summary.steps},
                                    {"val_bpb", number_or_null(evaluation.val_bpb)},
@@ -124,6 +162,7 @@ Result<RunSummary> train(Session& session, const RunOptions& options, const Even
   summary.peak_bytes = session.stepper().peak_bytes();
   KL_CHECK(events.write("memory", {{"peak_bytes", summary.peak_bytes}}));
   KL_CHECK(events.write("finish", {{"steps", summary.steps},
+                                   {"stopped", summary.stopped},
                                    {"seam_calls", by_seam(session.step_calls(), false)},
                                    {"evaluation_calls", by_seam(session.evaluation_calls(), false)}}));
   return summary;

@@ -17,6 +17,11 @@ struct RunOptions {
   std::optional<Snapshots> snapshots;
   std::optional<Turns> turns;  // by steps only
   std::string save;       // weights after the last step, before evaluation; empty: none
+  std::string checkpoint;        // written every so many steps, when the run is stopped, and before evaluation
+  int64_t checkpoint_every = 0;  // 0: not while it runs
+  double resumed_seconds = 0;    // training before this run's own: the schedule goes on from there
+  std::function<bool()> stop;    // asked after each step: true ends the run with a checkpoint
+  std::function<void(const Error&)> on_warning;  // a checkpoint that could not be written while the run goes on
   // Called after each step with its share of the whole run.
   std::function<void(const StepResult&, double progress)> on_step;
 };
@@ -26,6 +31,7 @@ struct RunSummary {
   int64_t tokens = 0;
   int64_t step_ns = 0;  // sum over timed steps
   double last_loss = 0;
+  bool stopped = false;  // before its end, with a checkpoint
   std::optional<Evaluation> evaluation;
   double unigram_bpb = 0;
   int64_t peak_bytes = 0;

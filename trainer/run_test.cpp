@@ -174,14 +174,14 @@ TEST_F(RunTest, SafetensorsRoundTripAndNameAMisfit) {
   std::vector<float> weights(static_cast<size_t>(layout.size())), back(weights.size());
   initialise(layout, config, weights);
   const fs::path file = corpus_.folder() / "w.safetensors";
-  ASSERT_TRUE(write_safetensors(file, layout, weights).ok());
-  ASSERT_TRUE(read_safetensors(file, layout, back).ok());
+  ASSERT_TRUE(write_safetensors(file, named_tensors(layout, weights)).ok());
+  ASSERT_TRUE(read_safetensors(file, named_tensors(layout, back)).ok());
   EXPECT_EQ(weights, back);
   Config wider = config;
   wider.width = 64;
   const Layout other(wider);
   std::vector<float> unused(static_cast<size_t>(other.size()));
-  const auto misfit = read_safetensors(file, other, unused);
+  const auto misfit = read_safetensors(file, named_tensors(other, unused));
   ASSERT_FALSE(misfit.ok());
   EXPECT_THAT(misfit.error().what, HasSubstr("wte is \"F32\" [320,32], not F32 [320,64]"));
 }

@@ -3,54 +3,111 @@
 #include <lab/core/files.hpp>
 
 #include <cstring>
+#include <fstream>
 
 namespace kl::trainer {
+namespace {
 
-Outcome write_safetensors(const fs::path& path, const Layout& layout, std::span<const float> weights) {
-  Json header = {{"__metadata__", {{"format", "kernel-lab-train"}}}};
+Error broken(const fs::path& path, const std::string& why) {
+  return make_error(Status::usage, path.string() + ": " + why,
+                    "give a file that this preset wrote");
+}
+
+struct File {
+  Json header;
+  std::streamoff data = 0;  // where the tensors begin
+  uint64_t data_bytes = 0;
+};
+
+Result<File> open_file(const fs::path& path, std::ifstream& stream) {
+  std::error_code code;
+  const uint64_t size = fs::file_size(path, code);
+  stream.open(path, std::ios::binary);
+  if (code || !stream)
+    return make_error(Status::usage, "cannot read " + path.string(), "give an existing file");
+  uint64_t length = 0;
+  if (size < sizeof(length) || !stream.read(reinterpret_cast<char*>(&length), sizeof(length)))
+    return broken(path, "is no safetensors file");
+  if (length > size - sizeof(length)) return broken(path, "its header is cut short");
+  std::string text(length, '\0');
+  if (!stream.read(text.data(), static_cast<std::streamsize>(length)))
+    return broken(path, "cannot be read");
+  File file;
+  KL_TRY(file.header, parse_json(text, path.string()));
+  if (!file.header.is_object()) return broken(path, "its header is no object");
+  file.data = static_cast<std::streamoff>(sizeof(length) + length);
+  file.data_bytes = size - sizeof(length) - length;
+  return file;
+}
+
+Metadata metadata_of(const Json& header) {
+  Metadata metadata;
+  if (const auto it = header.find("__metadata__"); it != header.end() && it->is_object())
+    for (const auto& [key, value] : it->items())
+      if (value.is_string()) metadata[key] = value.get<std::string>();
+  return metadata;
+}
+
+}  // namespace
+
+std::vector<NamedTensor> named_tensors(const Layout& layout, std::span<float> weights) {
+  std::vector<NamedTensor> tensors;
   for (const Parameter& p : layout.parameters())
-    header[p.name] = {{"dtype", "F32"},
-                      {"shape", p.shape},
-                      {"data_offsets", {p.offset * 4, (p.offset + p.size) * 4}}};
+    tensors.push_back(
+        {p.name, p.shape,
+         weights.subspan(static_cast<size_t>(p.offset), static_cast<size_t>(p.size))});
+  return tensors;
+}
+
+Outcome write_safetensors(const fs::path& path, std::span<const NamedTensor> tensors,
+                          const Metadata& metadata) {
+  Json header = {{"__metadata__", metadata}};
+  header["__metadata__"]["format"] = "kernel-lab-train";
+  size_t data = 0;
+  for (const NamedTensor& t : tensors) {
+    header[t.name] = {{"dtype", "F32"},
+                      {"shape", t.shape},
+                      {"data_offsets", {data, data + t.values.size_bytes()}}};
+    data += t.values.size_bytes();
+  }
   std::string text = dump_line(header);
   text.resize((text.size() + 7) / 8 * 8, ' ');
   const uint64_t length = text.size();
-  std::string bytes(sizeof(length) + text.size() + weights.size_bytes(), '\0');
-  std::memcpy(bytes.data(), &length, sizeof(length));
-  std::memcpy(bytes.data() + sizeof(length), text.data(), text.size());
-  std::memcpy(bytes.data() + sizeof(length) + text.size(), weights.data(), weights.size_bytes());
+  std::string bytes;
+  bytes.reserve(sizeof(length) + text.size() + data);
+  bytes.append(reinterpret_cast<const char*>(&length), sizeof(length)).append(text);
+  for (const NamedTensor& t : tensors)
+    bytes.append(reinterpret_cast<const char*>(t.values.data()), t.values.size_bytes());
   return write_file_atomic(path, bytes);
 }
 
-Outcome read_safetensors(const fs::path& path, const Layout& layout, std::span<float> weights) {
-  KL_TRY(const std::string bytes, read_file(path));
-  const auto broken = [&path](const std::string& why) {
-    return make_error(Status::error, path.string() + ": " + why,
-                      "give a file that this preset wrote");
-  };
-  uint64_t length = 0;
-  if (bytes.size() < sizeof(length)) return broken("is no safetensors file");
-  std::memcpy(&length, bytes.data(), sizeof(length));
-  if (length > bytes.size() - sizeof(length)) return broken("its header is cut short");
-  KL_TRY(const Json header,
-         parse_json(std::string_view(bytes).substr(sizeof(length), length), path.string()));
-  const std::string_view data = std::string_view(bytes).substr(sizeof(length) + length);
-  for (const Parameter& p : layout.parameters()) {
-    const auto it = header.find(p.name);
-    if (it == header.end()) return broken("has no tensor " + p.name);
+Result<Metadata> read_safetensors(const fs::path& path, std::span<const NamedTensor> tensors) {
+  std::ifstream stream;
+  KL_TRY(const File file, open_file(path, stream));
+  for (const NamedTensor& t : tensors) {
+    const auto it = file.header.find(t.name);
+    if (it == file.header.end()) return broken(path, "has no tensor " + t.name);
     const Json dtype = it->value("dtype", Json()), shape = it->value("shape", Json());
     const Json offsets = it->value("data_offsets", Json());
-    if (dtype != "F32" || shape != Json(p.shape))
-      return broken(p.name + " is " + dump_line(dtype) + " " + dump_line(shape) + ", not F32 " +
-                    dump_line(Json(p.shape)));
+    if (dtype != "F32" || shape != Json(t.shape))
+      return broken(path, t.name + " is " + dump_line(dtype) + " " + dump_line(shape) +
+                              ", not F32 " + dump_line(Json(t.shape)));
     if (!offsets.is_array() || offsets.size() != 2 || !offsets[0].is_number_unsigned() ||
-        offsets[1] != offsets[0].get<uint64_t>() + static_cast<uint64_t>(p.size) * 4 ||
-        offsets[1].get<uint64_t>() > data.size())
-      return broken(p.name + " lies outside the file");
-    std::memcpy(weights.data() + p.offset, data.data() + offsets[0].get<uint64_t>(),
-                static_cast<size_t>(p.size) * 4);
+        offsets[1] != offsets[0].get<uint64_t>() + t.values.size_bytes() ||
+        offsets[1].get<uint64_t>() > file.data_bytes)
+      return broken(path, t.name + " lies outside the file");
+    stream.seekg(file.data + static_cast<std::streamoff>(offsets[0].get<uint64_t>()));
+    if (!stream.read(reinterpret_cast<char*>(t.values.data()),
+                     static_cast<std::streamsize>(t.values.size_bytes())))
+      return broken(path, t.name + " cannot be read");
   }
-  return {};
+  return metadata_of(file.header);
+}
+
+Result<Metadata> read_metadata(const fs::path& path) {
+  std::ifstream stream;
+  KL_TRY(const File file, open_file(path, stream));
+  return metadata_of(file.header);
 }
 
 }  // namespace kl::trainer

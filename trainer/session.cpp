@@ -52,6 +52,12 @@ void Session::restart_tokens() {
   packer_ = RowPacker(dataset_.train, config_.sequence, static_cast<uint64_t>(config_.seed), true);
 }
 
+void Session::go_to(int64_t step) {
+  restart_tokens();
+  for (int64_t i = 0; i < step; ++i) next_batch();
+  index_ = step;
+}
+
 Result<StepResult> Session::step(double rate_factor) {
   next_batch();
   const auto before = stepper_->counts();

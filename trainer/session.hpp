@@ -23,6 +23,8 @@ class Session {
   Result<StepResult> differentiate();
   void skip_batch();     // passes over the next step's tokens
   void restart_tokens();  // the next step's tokens are the first step's again
+  void go_to(int64_t step);  // as if so many steps had been done: their tokens are passed over
+  int64_t steps_done() const { return index_; }
   Result<Evaluation> evaluate();
 
   const Config& config() const { return config_; }

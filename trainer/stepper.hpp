@@ -3,6 +3,7 @@
 #pragma once
 
 #include <trainer/dataset.hpp>
+#include <trainer/optimiser_state.hpp>
 #include <trainer/parameters.hpp>
 #include <trainer/seam_set.hpp>
 
@@ -41,6 +42,9 @@ class Stepper {
   virtual Result<std::span<float>> weights() = 0;
   virtual Outcome weights_changed() = 0;
   virtual Result<std::span<const float>> gradients() = 0;  // after differentiate
+  // As weights(): who writes the tensors says so afterwards, with the number of updates they come from.
+  virtual Result<OptimiserState> optimiser_state() = 0;
+  virtual Outcome optimiser_changed(int64_t updates) = 0;
 
   virtual Outcome perturb(const std::string& seam, uint64_t seed) = 0;
   virtual std::map<std::string, SeamCounts> counts() const = 0;

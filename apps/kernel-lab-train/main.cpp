@@ -1,15 +1,17 @@
 // kernel-lab-train: the reference trainer as a program. Flags here, everything else in trainer/.
 #include <lab/core/near.hpp>
+#include <trainer/checkpoint.hpp>
+#include <trainer/loss_curve.hpp>
 #include <trainer/run.hpp>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
+#include <unistd.h>
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <set>
-#include <unistd.h>
 
 namespace {
 
@@ -24,6 +26,11 @@ struct Flags {
   int64_t steps = 0;
   std::string events;
   std::string save;
+  std::string checkpoint;
+  int64_t checkpoint_every = 0;
+  std::string resume;
+  std::string weights;
+  std::string curve;
   bool skip_eval = false;
   bool json = false;
 };
@@ -51,42 +58,102 @@ Progress progress_to(bool terminal) {
   return [](const ProgressStep& step) { fmt::print(stderr, "data: {} ...\n", step.message); };
 }
 
+volatile std::sig_atomic_t interrupted = 0;
+
+// The first interrupt asks the run to stop after its step; the second one is the system's.
+void stop_after_the_step() {
+  struct sigaction action {};
+  action.sa_handler = [](int) { interrupted = 1; };
+  action.sa_flags = static_cast<int>(SA_RESETHAND);
+  for (const int signal : {SIGINT, SIGTERM}) ::sigaction(signal, &action, nullptr);
+}
+
 // One line that rewrites itself: step, loss, speed, time left.
 void show_step(const StepResult& step, double progress, int64_t tokens, double elapsed_seconds) {
   const double left = progress > 0 ? elapsed_seconds * (1 - progress) / progress : 0;
-  fmt::print(stderr, "\rstep {}  loss {:.4f}  {:.0f} tokens/s  {:.0f} s left   ", step.index, step.loss,
-             static_cast<double>(tokens) / (static_cast<double>(step.ns) * 1e-9), left);
+  fmt::print(stderr, "\rstep {}  loss {:.4f}  {:.0f} tokens/s  {:.0f} s left   ", step.index,
+             step.loss, static_cast<double>(tokens) / (static_cast<double>(step.ns) * 1e-9), left);
+}
+
+void print_evaluation(const Evaluation& evaluation, double unigram_bpb) {
+  fmt::print(
+      "held out: {:.4f} bits per byte ({:+.1f} % against {:.4f} of its token unigrams), {} "
+      "tokens\n",
+      evaluation.val_bpb, 100 * (evaluation.val_bpb / unigram_bpb - 1), unigram_bpb,
+      evaluation.tokens);
 }
 
 void print_summary(const Config& config, const RunSummary& summary) {
-  fmt::print("preset {}: {} steps, {} tokens, loss {:.4f}\n", config.name, summary.steps, summary.tokens,
-             summary.last_loss);
-  if (summary.steps > 0)
+  fmt::print("preset {}: {} steps, {} tokens, loss {:.4f}\n", config.name, summary.steps,
+             summary.tokens, summary.last_loss);
+  if (summary.step_ns > 0)
     fmt::print("{:.1f} ms a step, {:.0f} tokens/s, peak memory {:.0f} MB\n",
                static_cast<double>(summary.step_ns) * 1e-6 / static_cast<double>(summary.steps),
                static_cast<double>(summary.tokens) / (static_cast<double>(summary.step_ns) * 1e-9),
                static_cast<double>(summary.peak_bytes) * 1e-6);
-  if (!summary.evaluation) return;
-  fmt::print("held out: {:.4f} bits per byte ({:+.1f} % against {:.4f} of its token unigrams), {} tokens\n",
-             summary.evaluation->val_bpb, 100 * (summary.evaluation->val_bpb / summary.unigram_bpb - 1),
-             summary.unigram_bpb, summary.evaluation->tokens);
+  if (summary.evaluation) print_evaluation(*summary.evaluation, summary.unigram_bpb);
 }
 
-Outcome train(const Flags& flags) {
-  KL_TRY(const Config config, chosen(flags));
-  const bool terminal = isatty(STDERR_FILENO) == 1;
-  KL_TRY(EventStream events,
-         flags.events.empty() ? Result<EventStream>(EventStream()) : EventStream::append_to(flags.events));
+Result<std::unique_ptr<Session>> open_session(const Config& config, bool terminal) {
   KL_TRY(Engine * engine, find_engine(config.device));
   KL_CHECK(engine->usable());
   KL_TRY(const SeamFiles libraries, champion_files(config, *engine, Builder(*engine)));
   KL_TRY(Dataset dataset, open_dataset(config, progress_to(terminal)));
-  KL_TRY(const auto session, Session::open(config, std::move(dataset), libraries));
+  return Session::open(config, std::move(dataset), libraries);
+}
+
+// Where a run is taken up again, and its settings.
+Result<CheckpointFacts> starting_point(const Flags& flags) {
+  if (flags.resume.empty()) {
+    CheckpointFacts facts;
+    KL_TRY(facts.config, chosen(flags));
+    facts.position.seconds = flags.seconds;
+    facts.position.steps = flags.seconds > 0 ? 0
+                           : flags.steps > 0 ? flags.steps
+                                             : facts.config.steps;
+    return facts;
+  }
+  KL_TRY(CheckpointFacts facts, read_checkpoint_facts(flags.resume));
+  for (const auto& setting : flags.settings) KL_CHECK(apply_setting(facts.config, setting));
+  KL_CHECK(validate(facts.config));
+  if (flags.steps > 0) facts.position.steps = flags.steps, facts.position.seconds = 0;
+  if (flags.seconds > 0) facts.position.seconds = flags.seconds;
+  const bool over = facts.position.seconds > 0 ? facts.position.elapsed >= facts.position.seconds
+                                               : facts.position.step >= facts.position.steps;
+  if (over)
+    return make_error(
+        Status::usage,
+        fmt::format("{} is at the end of its run: step {}", flags.resume, facts.position.step),
+        "give a larger --steps or --time to train on, or `eval --weights` to evaluate it");
+  return facts;
+}
+
+// The exit code: 0, or 130 when it was interrupted.
+Result<int> train(const Flags& flags) {
+  KL_TRY(const CheckpointFacts from, starting_point(flags));
+  const Config& config = from.config;
+  const bool terminal = isatty(STDERR_FILENO) == 1;
+  KL_TRY(EventStream events, flags.events.empty() ? Result<EventStream>(EventStream())
+                                                  : EventStream::append_to(flags.events));
+  KL_TRY(const auto session, open_session(config, terminal));
+  if (!flags.resume.empty()) KL_CHECK(resume(*session, from, flags.resume));
+  stop_after_the_step();
   RunOptions options;
-  options.seconds = flags.seconds;
-  options.steps = flags.steps > 0 ? flags.steps : config.steps;
+  options.seconds = from.position.seconds;
+  options.steps = from.position.steps;
+  options.resumed_seconds = from.position.elapsed;
   options.skip_eval = flags.skip_eval;
   options.save = flags.save;
+  options.checkpoint = !flags.checkpoint.empty() ? flags.checkpoint : flags.resume;
+  options.checkpoint_every = flags.checkpoint_every;
+  const std::string emergency = config.name + ".checkpoint.safetensors";
+  options.stop = [&] {
+    if (interrupted != 0 && options.checkpoint.empty()) options.checkpoint = emergency;
+    return interrupted != 0;
+  };
+  options.on_warning = [](const Error& error) {
+    fmt::print(stderr, "\nkernel-lab-train: {}; the run goes on\n  {}\n", error.what, error.remedy);
+  };
   double elapsed = 0;
   if (terminal)
     options.on_step = [&](const StepResult& step, double progress) {
@@ -97,6 +164,39 @@ Outcome train(const Flags& flags) {
   if (terminal) fmt::print(stderr, "\r\033[K");
   if (!summary.ok()) return summary.error();
   print_summary(config, *summary);
+  if (!summary->stopped) return 0;
+  fmt::print(stderr,
+             "kernel-lab-train: stopped after {} steps; {} holds the run\n  go on with: "
+             "kernel-lab-train --resume {}\n",
+             session->steps_done(), options.checkpoint, options.checkpoint);
+  return 130;
+}
+
+// The weights of a checkpoint, or of a file of weights under --preset.
+Outcome evaluate(const Flags& flags) {
+  auto facts = read_checkpoint_facts(flags.weights);
+  if (!facts.ok() && facts.error().what.find("holds no run") == std::string::npos)
+    return facts.error();
+  Config config;
+  if (facts.ok())
+    config = facts->config;
+  else {
+    KL_TRY(config, chosen(flags));
+  }
+  for (const auto& setting : flags.settings) KL_CHECK(apply_setting(config, setting));
+  KL_TRY(const auto session, open_session(config, isatty(STDERR_FILENO) == 1));
+  KL_TRY(const std::span<float> weights, session->stepper().weights());
+  KL_TRY(const Metadata unused,
+         read_safetensors(flags.weights, named_tensors(session->layout(), weights)));
+  KL_CHECK(session->stepper().weights_changed());
+  KL_TRY(const Evaluation evaluation, session->evaluate());
+  print_evaluation(evaluation, session->dataset().facts.unigram_bpb);
+  return {};
+}
+
+Outcome show_curve(const Flags& flags) {
+  KL_TRY(const std::vector<double> losses, read_losses(flags.curve));
+  fmt::print("{}", draw_losses(losses, 64, 12));
   return {};
 }
 
@@ -168,6 +268,12 @@ void add_run_flags(CLI::App& app, Flags& flags) {
   app.add_option("--steps", flags.steps, "train for so many steps")->check(positive());
   app.add_option("--events", flags.events, "append the event stream, JSON lines, to this file");
   app.add_option("--save", flags.save, "write the weights (safetensors) before evaluation");
+  app.add_option("--checkpoint", flags.checkpoint,
+                 "write the whole run here before evaluation and when it is stopped");
+  app.add_option("--checkpoint-every", flags.checkpoint_every, "and after every so many steps")
+      ->check(positive());
+  app.add_option("--resume", flags.resume,
+                 "go on with the run of this checkpoint: its settings, steps and data");
   app.add_flag("--skip-eval", flags.skip_eval, "no evaluation at the end");
 }
 
@@ -190,16 +296,24 @@ std::vector<std::string> vocabulary(const CLI::App& app) {
 int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);  // a closed reader is an error of write(), with a message
   Flags flags;
-  CLI::App app("kernel-lab-train: pretrains a small GPT on real text; every operation is a seam that a\n"
-               "kernel library can take over.");
-  app.footer("Examples:\n"
-             "  kernel-lab-train --preset smoke                  seconds of training, then an evaluation\n"
-             "  kernel-lab-train --preset cpu-balanced --time 300 --events run.jsonl\n"
-             "  kernel-lab-train train --set corpus=/data/books --set rows=8\n"
-             "  kernel-lab-train data --preset cpu-balanced      vocabulary and shards, ahead of time\n"
-             "  kernel-lab-train seams --preset smoke            seams and shapes, as JSON\n"
-             "  kernel-lab-train --plan plan.json                what `kernel-lab integration-ab` runs\n"
-             "Data made elsewhere: set KERNEL_LAB_DATA to the folder that `data` printed there.");
+  CLI::App app(
+      "kernel-lab-train: pretrains a small GPT on real text; every operation is a seam that a\n"
+      "kernel library can take over.");
+  app.footer(
+      "Examples:\n"
+      "  kernel-lab-train --preset smoke                  seconds of training, then an evaluation\n"
+      "  kernel-lab-train --preset cpu-balanced --time 300 --events run.jsonl\n"
+      "  kernel-lab-train train --set corpus=/data/books --set rows=8\n"
+      "  kernel-lab-train --preset cpu-balanced --checkpoint run.safetensors --checkpoint-every "
+      "200\n"
+      "  kernel-lab-train --resume run.safetensors        after an interrupt: the same bits as "
+      "without one\n"
+      "  kernel-lab-train eval --weights run.safetensors  bits per byte of held-out text\n"
+      "  kernel-lab-train curve run.jsonl                 the loss of an event stream, drawn\n"
+      "  kernel-lab-train data --preset cpu-balanced      vocabulary and shards, ahead of time\n"
+      "  kernel-lab-train seams --preset smoke            seams and shapes, as JSON\n"
+      "  kernel-lab-train --plan plan.json                what `kernel-lab integration-ab` runs\n"
+      "Data made elsewhere: set KERNEL_LAB_DATA to the folder that `data` printed there.");
   app.set_version_flag("--version", KL_VERSION);
   app.require_subcommand(0, 1);
   app.add_option("--plan", flags.plan, "carry out a plan of the trainer protocol");
@@ -207,11 +321,18 @@ int main(int argc, char** argv) {
   auto* train_command = app.add_subcommand("train", "train (the default)");
   add_run_flags(*train_command, flags);
   auto* presets_command = app.add_subcommand("presets", "every preset, as JSON");
-  auto* seams_command = app.add_subcommand("seams", "the seams of a preset and their shapes, as JSON");
+  auto* seams_command =
+      app.add_subcommand("seams", "the seams of a preset and their shapes, as JSON");
   add_preset_flags(*seams_command, flags);
   auto* data_command = app.add_subcommand("data", "prepare the vocabulary and shards of a preset");
   add_preset_flags(*data_command, flags);
   data_command->add_flag("--json", flags.json, "one JSON object");
+  auto* eval_command = app.add_subcommand("eval", "evaluate a checkpoint, or weights of a preset");
+  add_preset_flags(*eval_command, flags);
+  eval_command->add_option("--weights", flags.weights, "a file that --checkpoint or --save wrote")
+      ->required();
+  auto* curve_command = app.add_subcommand("curve", "draw the loss of an event stream");
+  curve_command->add_option("events", flags.curve, "a file that --events wrote")->required();
   auto* version_command = app.add_subcommand("version", "the version");
   try {
     app.parse(argc, argv);
@@ -220,7 +341,8 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     std::vector<std::string> unknown = app.remaining(true);
     // A flag explains the words after it, so it is named first.
-    std::stable_partition(unknown.begin(), unknown.end(), [](const auto& word) { return word[0] == '-'; });
+    std::stable_partition(unknown.begin(), unknown.end(),
+                          [](const auto& word) { return word[0] == '-'; });
     if (unknown.empty())
       return fail(make_error(Status::usage, error.what(), "see kernel-lab-train --help"));
     return fail(make_error(Status::usage, "unknown argument '" + unknown.front() + "'",
@@ -233,6 +355,12 @@ int main(int argc, char** argv) {
   if (*presets_command) return list_presets();
   if (*seams_command) return list_seams(flags);
   if (*data_command) return prepare_data(flags);
-  const Outcome outcome = flags.plan.empty() ? train(flags) : run_plan(flags.plan);
-  return outcome.ok() ? 0 : fail(outcome.error());
+  if (*eval_command || *curve_command || !flags.plan.empty()) {
+    const Outcome outcome = *eval_command    ? evaluate(flags)
+                            : *curve_command ? show_curve(flags)
+                                             : run_plan(flags.plan);
+    return outcome.ok() ? 0 : fail(outcome.error());
+  }
+  const auto code = train(flags);
+  return code.ok() ? *code : fail(code.error());
 }

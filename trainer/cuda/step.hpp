@@ -52,6 +52,8 @@ class Step {
   const StepInputs& inputs() const { return inputs_; }
   float* weights() { return weights_; }
   const float* gradients() const { return gradients_; }
+  float* first_moment() { return first_moment_; }
+  float* second_moment() { return second_moment_; }
   const double* loss() const { return loss_; }  // mean over the micro-batches since clear()
   const double* gradient_norm() const { return norm_; }
   const float* nll() const { return nll_; }     // [N] of the last forward

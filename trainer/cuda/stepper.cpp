@@ -244,6 +244,31 @@ Result<std::span<const float>> CudaStepper::gradients() {
   return std::span<const float>(host_gradients_);
 }
 
+Result<OptimiserState> CudaStepper::optimiser_state() {
+  const auto size = static_cast<size_t>(layout_.size());
+  host_first_moment_.resize(size);
+  host_second_moment_.resize(size);
+  const auto down = [&](std::vector<float>& to, const float* from) {
+    return check(cudaMemcpy(to.data(), from, size * sizeof(float), cudaMemcpyDeviceToHost), "reading the optimiser");
+  };
+  KL_CHECK(down(host_first_moment_, step_->first_moment()));
+  KL_CHECK(down(host_second_moment_, step_->second_moment()));
+  const std::vector<int64_t> shape = {layout_.size()};
+  return OptimiserState{updates_, {{"adamw.first_moment", shape, host_first_moment_},
+                                   {"adamw.second_moment", shape, host_second_moment_}}};
+}
+
+Outcome CudaStepper::optimiser_changed(int64_t updates) {
+  updates_ = updates;
+  const auto up = [&](float* to, const std::vector<float>& from) {
+    return check(cudaMemcpyAsync(to, from.data(), from.size() * sizeof(float), cudaMemcpyHostToDevice, stream_.get()),
+                 "writing the optimiser");
+  };
+  KL_CHECK(up(step_->first_moment(), host_first_moment_));
+  KL_CHECK(up(step_->second_moment(), host_second_moment_));
+  return finished("writing the optimiser");
+}
+
 Outcome CudaStepper::perturb(const std::string& seam, uint64_t seed) {
   step_graph_.reset();  // the graphs hold the calls as they were captured
   gradient_graph_.reset();

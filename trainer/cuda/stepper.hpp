@@ -21,6 +21,8 @@ class CudaStepper : public Stepper {
   Result<std::span<float>> weights() override;
   Outcome weights_changed() override;
   Result<std::span<const float>> gradients() override;
+  Result<OptimiserState> optimiser_state() override;
+  Outcome optimiser_changed(int64_t updates) override;
   Outcome perturb(const std::string& seam, uint64_t seed) override;
   std::map<std::string, SeamCounts> counts() const override { return counts_; }
   const SeamFiles& files() const override { return seams_->files(); }
@@ -61,6 +63,7 @@ class CudaStepper : public Stepper {
   Pinned<StepScalars> scalars_;
   Pinned<double> loss_, norm_;
   std::vector<float> host_weights_, host_gradients_, host_losses_;
+  std::vector<float> host_first_moment_, host_second_moment_;  // when asked for
   std::map<std::string, SeamCounts> counts_;
   std::map<std::string, int64_t> seam_ns_;  // of one step, measured before the first
   int64_t updates_ = 0, steps_ = 0;
