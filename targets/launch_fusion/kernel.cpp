@@ -8,7 +8,7 @@ namespace {
 
 using kl::kLanes;
 
-constexpr int64_t kElementsPerThread = 256 * 1024;   // fewer are not worth waking a thread for
+constexpr int64_t kElementsPerThread = 128 * 1024;   // fewer are not worth waking a thread for
 constexpr int64_t kStreamBytes = int64_t{48} << 20;  // an output beyond the last cache
 
 struct Plan {
