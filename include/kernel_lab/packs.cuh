@@ -1,11 +1,15 @@
-// For authors of CUDA kernels: 16 bytes of a row at a time, as floats, and sums over a warp or a
-// block whose order never changes. f32 and bf16; everything is computed in float.
+// For authors of CUDA kernels: 16 bytes of a row at a time, or one element where rows do not lie
+// so, as floats, and sums over a warp or a block whose order never changes. f32 and bf16;
+// everything is computed in float.
 #pragma once
 
 #include <kernel_lab/kernel.hpp>
 
 #include <cuda_bf16.h>
 #include <cuda_runtime.h>
+
+#include <algorithm>
+#include <initializer_list>
 
 namespace kl {
 
@@ -21,10 +25,10 @@ template <class T>
 struct alignas(kPackBytes) RawPack {
   uint4 bits;
 };
-// The same as numbers.
-template <class T>
+// The same as numbers; or one element, which in memory is a T.
+template <class T, int width = kPackSize<T>>
 struct Pack {
-  float v[kPackSize<T>];
+  float v[width];
 };
 
 __device__ inline Pack<float> unpack(RawPack<float> raw) {
@@ -41,6 +45,11 @@ __device__ inline Pack<bf16> unpack(RawPack<bf16> raw) {
     pack.v[2 * i + 1] = __uint_as_float(words[i] & 0xffff0000u);
   }
   return pack;
+}
+
+template <class T>
+__device__ Pack<T, 1> unpack(T one) {
+  return {{static_cast<float>(one)}};
 }
 
 __device__ inline RawPack<float> packed(const Pack<float>& p) {
@@ -66,6 +75,18 @@ template <class T>
 __device__ void store_pack(T* to, const Pack<T>& pack) {
   *reinterpret_cast<uint4*>(to) = packed(pack).bits;
 }
+template <class T>
+__device__ void store_pack(T* to, const Pack<T, 1>& one) {
+  *to = static_cast<T>(one.v[0]);
+}
+// A pack, or one element at any address: `width` is kPackSize<T> or 1.
+template <int width, class T>
+__device__ auto load(const T* from) {
+  if constexpr (width == 1)
+    return *from;
+  else
+    return load_pack(from);
+}
 // Evicted from the caches first: faster in a pass that only reads, slower beside stores.
 template <class T>
 __device__ RawPack<T> stream_in(const T* from) {
@@ -87,7 +108,14 @@ __device__ void store_some(T* to, const Pack<T>& pack, int64_t count) {
     if (i < count) to[i] = static_cast<T>(pack.v[i]);
 }
 
-inline bool is_pack_aligned(const void* p) { return reinterpret_cast<uintptr_t>(p) % kPackBytes == 0; }
+// Is it packed, of this shape, and of the type that the caller looked at?
+inline bool is_packed(const DLTensor& t, bool right_type, std::initializer_list<int64_t> shape) {
+  return right_type && is_contiguous(t) &&
+         std::equal(t.shape, t.shape + t.ndim, shape.begin(), shape.end());
+}
+inline bool is_pack_aligned(const void* p) {
+  return reinterpret_cast<uintptr_t>(p) % kPackBytes == 0;
+}
 
 // Every lane gets the same bits.
 template <class V>
