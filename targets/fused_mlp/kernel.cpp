@@ -11,7 +11,7 @@
 
 namespace {
 
-constexpr int64_t kBlockRows = 256;  // fewer cost more packing of the weights than the cache gives
+constexpr int64_t kBlockRows = 512;  // fewer cost more packing of the weights than the cache gives
 constexpr int64_t kRowsPerThread = 64;  // fewer are not worth a thread
 
 struct Plan {

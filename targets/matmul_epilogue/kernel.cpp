@@ -7,7 +7,7 @@
 
 namespace {
 
-constexpr int64_t kBlockRows = 512;     // fewer cost more packing of w than the cache gives
+constexpr int64_t kBlockRows = 1024;    // fewer cost more packing of w than the cache gives
 constexpr int64_t kRowsPerThread = 64;  // fewer are not worth a thread
 
 struct Plan {
