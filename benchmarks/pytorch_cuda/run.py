@@ -72,7 +72,7 @@ def torch_loss(logits, targets):
     return F.cross_entropy(capped, targets, ignore_index=-1, reduction="sum")
 
 
-def rmsnorm_setup(shape, dtype):
+def rmsnorm_setup(shape, dtype, _):
     x, dy = (torch.randn(shape, device="cuda").to(dtype) for _ in range(2))
     y, dx = torch.empty_like(x), torch.empty_like(x)
 
@@ -98,8 +98,8 @@ def rmsnorm_setup(shape, dtype):
     }
 
 
-def loss_setup(shape, dtype):
-    logits = (torch.randn(shape, device="cuda") * 2).to(dtype)
+def loss_setup(shape, dtype, scale):
+    logits = (torch.randn(shape, device="cuda") * scale).to(dtype)
     targets = torch.randint(0, shape[1], (shape[0],), dtype=torch.int32, device="cuda")
     token_bytes = torch.randint(0, 17, (shape[1],), dtype=torch.int32, device="cuda")
     nll = torch.empty(shape[0], device="cuda")
@@ -198,9 +198,10 @@ def summary(arms, ours, footprint_bytes):
     return rows
 
 
-def benchmark(target, dtype, variants, ceiling, rounds, flush, record):
-    setup = SETUPS[target](SHAPES[target], dtype)
-    entry = {"target": target, "dtype": str(dtype).removeprefix("torch."), "shape": SHAPES[target]}
+def benchmark(target, dtype, scale, variants, ceiling, rounds, flush, record):
+    setup = SETUPS[target](SHAPES[target], dtype, scale)
+    entry = {"target": target, "dtype": str(dtype).removeprefix("torch."), "shape": SHAPES[target],
+             "scale": scale}
     entry["errors"], entry["operations"] = [], {}
     record["benchmarks"].append(entry)
     arms = {"forward": [], "backward": []}
@@ -251,7 +252,7 @@ def benchmark(target, dtype, variants, ceiling, rounds, flush, record):
 def print_tables(record):
     for entry in record["benchmarks"]:
         shape = "x".join(map(str, entry["shape"]))
-        print(f"\n{entry['target']} [{shape}] {entry['dtype']}")
+        print(f"\n{entry['target']} [{shape}] {entry['dtype']}, inputs of scale {entry['scale']:g}")
         print(f"  {'arm':<22}{'forward ms':>12}{'backward ms':>12}{'sum ms':>9}{'of ours':>9}"
               f"{'ceiling %':>16}")
         both = [{a["arm"]: a for a in entry["operations"].get(o, {}).get("arms", [])}
@@ -276,12 +277,21 @@ def build(arguments, record):
     folder = pathlib.Path(tempfile.mkdtemp(prefix="pytorch-cuda-"))
     include = dlpack_include()
     jobs = {("ceiling", ""): (pathlib.Path(__file__).with_name("stream_ceiling.cu"), [])}
-    for target in TARGETS:
+    for target in arguments.targets.split(","):
         jobs[(target, "ours")] = (ROOT / "targets" / target / "kernel.cu", [])
         jobs[(target, "reference")] = (ROOT / "targets" / target / "reference.cu", [])
     for text in arguments.variant:
         name, target, flags = text.split(":", 2)
         jobs[(target, name)] = (ROOT / "targets" / target / "kernel.cu", flags.split())
+    for text in arguments.edit:
+        name, target, old, new = text.split(":")
+        source = (ROOT / "targets" / target / "kernel.cu").read_text()
+        if source.count(old) != 1:
+            record["errors"].append(f"--edit {text}: {old!r} is {source.count(old)} times in kernel.cu")
+            continue
+        edited = folder / f"{target}-{name}.cu"
+        edited.write_text(source.replace(old, new))
+        jobs[(target, name)] = (edited, [])
     built = {}
     with concurrent.futures.ThreadPoolExecutor(max_workers=8) as pool:
         futures = {
@@ -306,6 +316,10 @@ def main():
     parser.add_argument("--check-only", action="store_true")
     parser.add_argument("--variant", action="append", default=[], metavar="NAME:TARGET:FLAGS",
                         help="time kernel.cu compiled with more nvcc flags too")
+    parser.add_argument("--edit", action="append", default=[], metavar="NAME:TARGET:OLD:NEW",
+                        help="time kernel.cu with OLD replaced by NEW too")
+    parser.add_argument("--targets", default=",".join(TARGETS))
+    parser.add_argument("--logit-scales", default="2", help="standard deviations of the logits")
     arguments = parser.parse_args()
     if not torch.cuda.is_available():
         print("no NVIDIA GPU is visible to PyTorch: run this where one is", file=sys.stderr)
@@ -319,7 +333,7 @@ def main():
     torch.manual_seed(0)
     started = time.time()
     record = {"torch": torch.__version__, "device": torch.cuda.get_device_name(),
-              "rounds": arguments.rounds, "variants": arguments.variant,
+              "rounds": arguments.rounds, "variants": arguments.variant + arguments.edit,
               "errors": [], "checks": [], "benchmarks": []}
     built = build(arguments, record)
     print(f"{record['device']}, PyTorch {record['torch']}; built in {time.time() - started:.0f} s")
@@ -338,13 +352,15 @@ def main():
     if not arguments.check_only:
         flush = torch.empty(1 << 28, dtype=torch.uint8, device="cuda")
         for dtype in arguments.dtypes.split(","):
-            for target in TARGETS:
+            for target in arguments.targets.split(","):
                 variants = {name: lib for (t, name), lib in built.items() if t == target}
-                try:
-                    benchmark(target, getattr(torch, dtype), variants, built[("ceiling", "")],
-                              arguments.rounds, flush, record)
-                except Exception:
-                    record["errors"].append(traceback.format_exc())
+                scales = arguments.logit_scales if target == "loss_prelude" else "1"
+                for scale in map(float, scales.split(",")):
+                    try:
+                        benchmark(target, getattr(torch, dtype), scale, variants,
+                                  built[("ceiling", "")], arguments.rounds, flush, record)
+                    except Exception:
+                        record["errors"].append(traceback.format_exc())
         print_tables(record)
     for error in record["errors"]:
         print(f"failed: {error}")
