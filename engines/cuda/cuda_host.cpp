@@ -56,6 +56,26 @@ struct Written {
   std::string buffer;
 };
 
+// What decides which lines the device's cache keeps, where it can be read.
+struct CacheSettings {
+  size_t persisting_bytes = 0;  // of the cache, set aside for lines that ask to stay
+  size_t window_bytes = 0;      // of the calls' stream: what is read or written there asks so
+  int window_property = 0;
+  bool operator==(const CacheSettings&) const = default;
+};
+
+CacheSettings cache_settings(const Driver& driver, CUstream stream) {
+  CacheSettings settings;
+  if (driver.cuCtxGetLimit(&settings.persisting_bytes, CU_LIMIT_PERSISTING_L2_CACHE_SIZE) != CUDA_SUCCESS)
+    settings.persisting_bytes = 0;
+  CUstreamAttrValue value{};
+  if (driver.cuStreamGetAttribute(stream, CU_STREAM_ATTRIBUTE_ACCESS_POLICY_WINDOW, &value) != CUDA_SUCCESS)
+    return settings;
+  settings.window_bytes = value.accessPolicyWindow.num_bytes;
+  settings.window_property = value.accessPolicyWindow.hitProp;
+  return settings;
+}
+
 class CudaHost final : public DeviceHost {
  public:
   ~CudaHost() override {
@@ -78,6 +98,7 @@ class CudaHost final : public DeviceHost {
     }
     if (error != CUDA_SUCCESS) return error_of(error, "setting up the worker's device");
     if (const auto fault = flush()) return make_error(fault->status, fault->proof, "look at nvidia-smi");
+    cache_ = cache_settings(driver(), stream_);
     return {};
   }
 
@@ -127,6 +148,7 @@ class CudaHost final : public DeviceHost {
   std::optional<DeviceFault> flush() override;
   OrDeviceFault<DeviceRun> run_timed(int call, bool may_replay, const Launch& launch) override;
   std::optional<DeviceFault> check_after(std::span<const int> buffers) override {
+    KL_DEVICE_TRY(changed_cache());
     KL_DEVICE_TRY(mirrors_.broken_guard(stream_));
     return mirrors_.changed_input(buffers, stream_);
   }
@@ -175,6 +197,16 @@ class CudaHost final : public DeviceHost {
   std::optional<DeviceFault> capture(const Launch& launch, Graph& graph);
   std::optional<DeviceFault> nothing_enqueued(std::span<const int> buffers);
   std::optional<DeviceFault> count_written(std::span<const int> buffers, Written& written);
+  // Settings outlive the call, and the flush would run under them. The policy of a single launch does
+  // not: the lines it kept are released and written over by `flush`.
+  std::optional<DeviceFault> changed_cache() const {
+    const CacheSettings now = cache_settings(driver(), stream_);
+    if (now == cache_) return std::nullopt;
+    return DeviceFault{Status::rejected, "cache-setting",
+                       fmt::format("run changed what the device's cache keeps: {} bytes set aside (were {}), a window "
+                                   "of {} bytes on its stream (was {})", now.persisting_bytes, cache_.persisting_bytes,
+                                   now.window_bytes, cache_.window_bytes), true};
+  }
   std::optional<DeviceFault> waited_inside() const {
     if (!gate_.gave_up()) return std::nullopt;
     return DeviceFault{Status::rejected, "synchronises",
@@ -190,6 +222,7 @@ class CudaHost final : public DeviceHost {
   Stopwatch stopwatch_;
   DeviceMemory flushed_;
   uint64_t flushes_ = 0;
+  CacheSettings cache_;  // before any candidate
   struct Timed {
     int runs = 0;
     int busy_in_a_row = 0;
@@ -235,6 +268,7 @@ std::optional<DeviceFault> CudaHost::direct_run(std::span<const int> buffers, co
   KL_DEVICE_TRY(failed(driver().cuStreamSynchronize(look_), "keeping results"));
   int64_t waited_ns = 0;
   KL_DEVICE_TRY(wait_for_device(waited_ns));
+  KL_DEVICE_TRY(changed_cache());
   KL_DEVICE_TRY(each(buffers, [&](int id, Mirror& m) -> std::optional<DeviceFault> {
     if (m.role == MirrorRole::scratch) return std::nullopt;
     Findings::Finding found;

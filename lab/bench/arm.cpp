@@ -140,7 +140,7 @@ OrFault<std::monostate> Arm::renew(const CallSlot& slot, std::mt19937_64& random
   Bound& b = bound.operations[slot.operation];
   const OperationData& pool = (*cases_)[slot.seam_case].pool.operations[slot.operation];
   if (slot.operation == 0) {
-    bound.pattern ^= 1;
+    bound.pattern = (bound.pattern + 1) % kPoisonPatterns;
     if (bound.saved >= 0) {
       KL_FAULT_TRY([[maybe_unused]] const auto filled,
                    worker_->fill(bound.saved, untyped_poison_unit(bound.pattern)));
@@ -159,7 +159,7 @@ OrFault<std::monostate> Arm::renew(const CallSlot& slot, std::mt19937_64& random
       KL_FAULT_TRY([[maybe_unused]] const auto filled,
                    worker_->fill(b.outputs[i], poison_unit(tensor.dtype, bound.pattern)));
     } else {
-      b.base_draws[i] = random_draw(tensor, InputKind::real, random);
+      b.base_draws[i] = random_draw(tensor, pool.spec->outputs[i].kind, random);
       KL_FAULT_TRY([[maybe_unused]] const auto drawn, draw(b.outputs[i], *b.base_draws[i]));
     }
   }

@@ -125,6 +125,8 @@ float other_kind(const Recipe& recipe, uint32_t bits) {
     }
     case InputKind::count:
       return static_cast<float>(bits >> 29);
+    case InputKind::fraction:
+      return 0.4375f + 0.3125f * symmetric(bits);
     default:
       return 1.0f + 0.5f * symmetric(bits);
   }
@@ -151,8 +153,10 @@ std::vector<int64_t> row_order(const Recipe& recipe, uint64_t seed) {
   std::iota(order.begin(), order.end(), int64_t{0});
   if (recipe.distribution != Distribution::permuted_rows || recipe.kind != InputKind::real)
     return order;
-  for (size_t i = order.size(); i > 1; --i)
-    std::swap(order[i - 1], order[draw(seed ^ 0x5045524dull, i) % i]);
+  // The first row stays, so that a kernel which knows a tensor by its first values is misled; all
+  // others move, in one cycle (Sattolo's).
+  for (size_t i = order.size(); i > 2; --i)
+    std::swap(order[i - 1], order[1 + draw(seed ^ 0x5045524dull, i) % (i - 2)]);
   return order;
 }
 

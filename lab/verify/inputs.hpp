@@ -15,7 +15,7 @@ enum class Distribution : uint8_t {
   normal,         // N(0, 1), truncated near 3.7
   uniform,        // [-1, 1)
   heavy_tail,     // Student's t with 2 degrees of freedom, truncated near 64
-  permuted_rows,  // the rows of `normal` with the same seed, in another order
+  permuted_rows,  // the rows of `normal` with the same seed: the first, then the others elsewhere
   large_scale,    // 2^10 × normal
   tiny_scale,     // 2^-11 × normal
   constant_rows,  // one normal value in each row

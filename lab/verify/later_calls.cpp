@@ -85,26 +85,28 @@ class LaterCalls {
   }
   TrialContext context(size_t draw) const { return {&target_, &group_, &kCases[draw]}; }
 
-  void judge(size_t draw, std::vector<OutputBytes> outputs, int pattern) {
+  // Hands the outputs back: those of a trainer's shape are large.
+  std::vector<OutputBytes> judge(size_t draw, std::vector<OutputBytes> outputs, int pattern) {
     CaseResult result = judge_case(context(draw), data_[draw], std::move(outputs), pattern);
     report_.elements += result.elements;
     if (result.failure) report_.failure = std::move(result.failure);
+    return std::move(result.outputs);
   }
 
   // Identical bits to an answer already judged need no second judgement.
   void one_round(CallSite& site, size_t draw, int round) {
-    auto outputs = run_all(site, data_[draw], round % 2);
+    auto outputs = run_all(site, data_[draw], round % kPoisonPatterns);
     if (const auto* fault = std::get_if<Fault>(&outputs)) return fail(*fault, draw);
     report_.calls += static_cast<int64_t>(data_[draw].operations.size());
     auto& known = known_[draw];
     if (known == std::get<0>(outputs)) return;
-    judge(draw, std::get<0>(outputs), round % 2);
+    auto judged = judge(draw, std::get<0>(std::move(outputs)), round % kPoisonPatterns);
     if (report_.failure) {
       report_.failure->rule = round == 0 ? report_.failure->rule : "wrong-later";
       report_.failure->proof =
           fmt::format("call {} of this shape, {}", round + 1, report_.failure->proof);
     } else if (known.empty()) {
-      known = std::get<0>(std::move(outputs));
+      known = std::move(judged);
     }
   }
 

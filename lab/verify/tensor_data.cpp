@@ -9,14 +9,16 @@ namespace kl {
 
 namespace {
 
-constexpr uint32_t kPoison32[2] = {0x7fc5a5a5u, 0xffe3c3c3u};
+constexpr uint32_t kPoison32[kPoisonPatterns] = {0x7fc5a5a5u, 0x7ee3c3c3u, 0xfee3c3c3u};
 // Of buffers without a type: another payload, so that a NaN that came through scratch is not taken
 // for an output that was never written.
-constexpr uint32_t kPoisonUntyped[2] = {0x7fcb1b1bu, 0xffeb4b4bu};
-constexpr uint64_t kPoison64[2] = {0x7ffc5a5a5a5a5a5aull, 0xfffe3c3c3c3c3c3cull};
-constexpr uint16_t kPoison16[2] = {0x7fe5u, 0xffd3u};
-constexpr int32_t kPoisonI32[2] = {-2004318071, -1717986918};
-constexpr int64_t kPoisonI64[2] = {-8608480567731124087, -7378697629483820646};
+constexpr uint32_t kPoisonUntyped[kPoisonPatterns] = {0x7fcb1b1bu, 0x7eeb4b4bu, 0xfeeb4b4bu};
+constexpr uint64_t kPoison64[kPoisonPatterns] = {0x7ffc5a5a5a5a5a5aull, 0x7fde3c3c3c3c3c3cull,
+                                                 0xffde3c3c3c3c3c3cull};
+constexpr uint16_t kPoison16[kPoisonPatterns] = {0x7fe5u, 0x7ed3u, 0xfed3u};
+constexpr int32_t kPoisonI32[kPoisonPatterns] = {-2004318071, -1717986918, 1717986917};
+constexpr int64_t kPoisonI64[kPoisonPatterns] = {-8608480567731124087, -7378697629483820646,
+                                                 7378697629483820645};
 
 enum class Element { f32, f64, bf16, i32, i64 };
 

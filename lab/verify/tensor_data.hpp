@@ -37,14 +37,16 @@ void from_doubles(DLDataType dtype, std::span<const double> from, std::byte* to)
 // To nearest, ties to even; NaN stays NaN.
 uint16_t bf16_from_float(float value);
 
-// A pattern no kernel computes: a NaN with a payload, or a large negative integer. Patterns 0 and 1
-// differ in every element, so that a value which depends on old contents shows.
+// What no kernel computes, in every element. Of floating types pattern 0 is a NaN with a payload,
+// which goes through sums and products with zero; fmax and fmin drop it, so that patterns 1 and 2
+// are very large values of either sign. Integers are far outside any index.
+inline constexpr int kPoisonPatterns = 3;
 void poison(DLDataType dtype, std::byte* data, int64_t count, int pattern);
 bool is_poison(DLDataType dtype, const std::byte* element, int pattern);
 // One element of it, to repeat.
 std::vector<std::byte> poison_unit(DLDataType dtype, int pattern);
 std::vector<std::byte> untyped_poison_unit(int pattern);
-// For buffers without a type (saved, scratch): NaN as f32, with another payload.
+// For buffers without a type (saved, scratch): as f32, with another payload.
 void poison_bytes(std::byte* data, size_t bytes, int pattern);
 
 struct TensorData {

@@ -44,20 +44,24 @@ TEST(TensorData, RoundOffAndUlpAreThoseOfIeee) {
 TEST(TensorData, PoisonPatternsDifferAndAreRecognised) {
   for (const DLDataType dtype :
        {kF32, kBf16, kI32, DLDataType{kDLFloat, 64, 1}, DLDataType{kDLInt, 64, 1}}) {
-    std::array<std::byte, 64> first{}, second{};
-    const auto count = static_cast<int64_t>(first.size() / element_bytes(dtype));
-    poison(dtype, first.data(), count, 0);
-    poison(dtype, second.data(), count, 1);
-    for (int64_t i = 0; i < count; ++i) {
-      const size_t at = static_cast<size_t>(i) * element_bytes(dtype);
-      EXPECT_TRUE(is_poison(dtype, first.data() + at, 0)) << dtype_name(dtype);
-      EXPECT_FALSE(is_poison(dtype, first.data() + at, 1)) << dtype_name(dtype);
-      EXPECT_TRUE(is_poison(dtype, second.data() + at, 1)) << dtype_name(dtype);
+    std::array<std::byte, 64> data{};
+    const auto count = static_cast<int64_t>(data.size() / element_bytes(dtype));
+    for (int pattern = 0; pattern < kPoisonPatterns; ++pattern) {
+      poison(dtype, data.data(), count, pattern);
+      for (int64_t i = 0; i < count; ++i)
+        for (int other = 0; other < kPoisonPatterns; ++other)
+          EXPECT_EQ(
+              is_poison(dtype, data.data() + static_cast<size_t>(i) * element_bytes(dtype), other),
+              other == pattern)
+              << dtype_name(dtype);
+      if (is_integer(dtype)) continue;
+      // NaN, and the larger and the smaller of two values that a kernel may take.
+      double value = 0;
+      to_doubles(dtype, data.data(), std::span(&value, 1));
+      EXPECT_EQ(std::isnan(value), pattern == 0) << dtype_name(dtype);
+      if (pattern > 0) EXPECT_GT(pattern == 1 ? value : -value, 1e38) << dtype_name(dtype);
+      EXPECT_FALSE(std::isinf(value)) << dtype_name(dtype);
     }
-    if (is_integer(dtype)) continue;
-    double value = 0;
-    to_doubles(dtype, first.data(), std::span(&value, 1));
-    EXPECT_TRUE(std::isnan(value)) << dtype_name(dtype);
   }
 }
 

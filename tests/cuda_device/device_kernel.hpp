@@ -1,14 +1,18 @@
 // A worker on the device with a kernel written here: one input and one output of n floats.
 #pragma once
 
+#include <engines/cuda/toolkit.hpp>
+
 #include <lab/build/builder.hpp>
 #include <lab/core/files.hpp>
+#include <lab/core/hash.hpp>
 #include <lab/engine/engine.hpp>
 #include <lab/worker/worker.hpp>
 #include <tests/worker/answers.hpp>
 
 #include <gtest/gtest.h>
 
+#include <future>
 #include <memory>
 #include <string>
 #include <vector>
@@ -17,7 +21,10 @@ namespace kl::testing {
 
 inline const Engine& cuda_engine() { return **find_engine("cuda"); }
 
-// Every test here begins with this.
+#define KL_NEEDS_NVCC() \
+  if (const auto kl_toolkit = kl::cuda::Toolkit::find(); !kl_toolkit.ok()) GTEST_SKIP() << kl_toolkit.error().what
+
+// Every test that runs a kernel begins with this.
 #define KL_NEEDS_DEVICE()                                                      \
   if (const auto kl_usable = kl::testing::cuda_engine().usable(); !kl_usable.ok()) \
   GTEST_SKIP() << "no device: " << kl_usable.error().what
@@ -72,13 +79,37 @@ inline const fs::path& build_folder() {
   return folder.path();
 }
 
+// A folder for each source, where it has the name that candidates and champions have.
+inline fs::path kernel_file(const std::string& source) {
+  const fs::path folder = build_folder() / sha256_hex(source).substr(0, 12);
+  EXPECT_TRUE(make_directories(folder).ok());
+  EXPECT_TRUE(write_file_atomic(folder / "kernel.cu", source).ok());
+  return folder / "kernel.cu";
+}
+inline Builder builder() { return Builder(cuda_engine(), build_folder() / "cache"); }
+
+// Several at a time: nvcc is what takes long here. What does not build is told where it is needed.
+// Needs nvcc alone.
+inline void build_all(const std::vector<std::string>& sources, const Builder& with = builder()) {
+  std::vector<std::future<void>> builds;
+  for (const std::string& source : sources)
+    builds.push_back(std::async(std::launch::async, [&with, file = kernel_file(source)] {
+      (void)with.build({file, "", {}});
+    }));
+}
+
+// What the library does that a kernel may not; needs nvcc, not a device.
+inline std::vector<std::string> violations_of(const std::string& source, const Builder& with = builder()) {
+  const auto built = with.build({kernel_file(source), "", {}});
+  EXPECT_TRUE(built.ok()) << built.error().what;
+  return built.ok() ? built->violations : std::vector<std::string>{"does not build"};
+}
+
 // Builds, loads and binds. Failures on the way are the test's.
 inline DeviceKernel host(const KernelText& text, int64_t n = 100'003) {
   DeviceKernel k;
   k.n = n;
-  const fs::path file = build_folder() / "kernel.cu";
-  EXPECT_TRUE(write_file_atomic(file, text.source()).ok());
-  const auto built = Builder(cuda_engine(), build_folder() / "cache").build({file, "", {}});
+  const auto built = builder().build({kernel_file(text.source()), "", {}});
   EXPECT_TRUE(built.ok()) << built.error().what;
   if (!built.ok()) return k;
   WorkerLimits limits;

@@ -93,7 +93,15 @@ const Broken kBroken[] = {
     {"throws", {"throws"}, {.run = "add_one<<<blocks, 256, 0, s>>>(x, y, n); throw 1;"}},
 };
 
-class BrokenRule : public ::testing::TestWithParam<Broken> {};
+class BrokenRule : public ::testing::TestWithParam<Broken> {
+ protected:
+  static void SetUpTestSuite() {
+    if (!cuda_engine().usable().ok()) return;
+    std::vector<std::string> sources;
+    for (const Broken& broken : kBroken) sources.push_back(broken.text.source());
+    build_all(sources);
+  }
+};
 
 TEST_P(BrokenRule, is_named) {
   KL_NEEDS_DEVICE();

@@ -193,6 +193,8 @@ Work kernel(const std::string& name, void** a) {
   return nullptr;
 }
 
+std::atomic<size_t> set_aside{0}, window{0};  // of the cache, for lines that ask to stay
+
 bool is_capturing(CUstream stream) {
   const std::lock_guard lock(at(stream)->mutex);
   return at(stream)->capture != nullptr;
@@ -205,6 +207,10 @@ extern "C" {
 void emulated_launch(void* stream, void (*work)(void*), const void* argument, size_t bytes) {
   std::vector<char> copy(static_cast<const char*>(argument), static_cast<const char*>(argument) + bytes);
   at(static_cast<CUstream>(stream))->put([work, copy]() mutable { work(copy.data()); });
+}
+void emulated_pin_cache(size_t set_aside_bytes, size_t window_bytes) {
+  set_aside = set_aside_bytes;
+  window = window_bytes;
 }
 void* emulated_other_stream() { return new_stream(); }
 void emulated_synchronize(void* stream) {
@@ -259,6 +265,12 @@ CUresult cuCtxSynchronize() {
   return CUDA_SUCCESS;
 }
 CUresult cuCtxResetPersistingL2Cache() { return CUDA_SUCCESS; }
+CUresult cuCtxGetLimit(size_t* value, CUlimit) { return *value = set_aside, CUDA_SUCCESS; }
+CUresult cuStreamGetAttribute(CUstream, CUstreamAttrID, CUstreamAttrValue* value) {
+  *value = {};
+  value->accessPolicyWindow.num_bytes = window;
+  return CUDA_SUCCESS;
+}
 CUresult cuModuleLoadData(CUmodule* module, const void*) {
   *module = reinterpret_cast<CUmodule>(8);
   return CUDA_SUCCESS;

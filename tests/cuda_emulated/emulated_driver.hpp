@@ -13,4 +13,6 @@ void* emulated_other_stream();
 void emulated_synchronize(void* stream);
 // A launch that the driver refuses: nothing is enqueued, and a capture is broken.
 void emulated_refused_launch(void* stream);
+// From now on, what the context and every stream say of the cache.
+void emulated_pin_cache(size_t set_aside_bytes, size_t window_bytes);
 }

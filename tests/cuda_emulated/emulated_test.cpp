@@ -23,7 +23,8 @@ class Emulated : public ::testing::Test {
  protected:
   // As in kernels/adds_one.cpp.
   enum Wrong { honest, other_stream, legacy_stream, late, writes_after, writes_before, writes_input, waits, nothing,
-               throws, scratch, unsteady, error_code, refused_launch, refused_launch_after_one };
+               throws, scratch, unsteady, error_code, refused_launch, refused_launch_after_one,
+               sets_aside, pins_window };
 
   void SetUp() override {
     ::setenv("LD_LIBRARY_PATH", KL_TEST_DRIVER, 1);
@@ -93,6 +94,12 @@ TEST_F(Emulated, a_run_that_enqueues_nothing_is_found) { EXPECT_EQ(run(nothing),
 TEST_F(Emulated, a_launch_that_was_refused_and_not_checked_is_found) { EXPECT_EQ(run(refused_launch), "launch-failed"); }
 TEST_F(Emulated, a_broken_capture_of_a_run_that_wrote_is_not_capturable) {
   EXPECT_EQ(run(refused_launch_after_one), "not-capturable");
+}
+TEST_F(Emulated, a_part_of_the_cache_set_aside_is_found) { EXPECT_EQ(run(sets_aside), "cache-setting"); }
+TEST_F(Emulated, a_window_that_pins_the_cache_is_found) { EXPECT_EQ(run(pins_window), "cache-setting"); }
+TEST_F(Emulated, a_timed_call_that_pins_the_cache_is_found) {
+  bind(pins_window);
+  EXPECT_EQ(rule_of(worker_->run_timed(call_, true)), "cache-setting");
 }
 TEST_F(Emulated, an_exception_is_found) { EXPECT_EQ(run(throws), "throws"); }
 

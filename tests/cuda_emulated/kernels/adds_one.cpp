@@ -9,7 +9,7 @@
 namespace {
 
 enum Fault { kHonest, kOtherStream, kLegacyStream, kLate, kWritesAfter, kWritesBefore, kWritesInput, kWaits, kNothing,
-             kThrows, kScratch, kUnsteady, kErrorCode, kRefusedLaunch, kRefusedLaunchAfterOne };
+             kThrows, kScratch, kUnsteady, kErrorCode, kRefusedLaunch, kRefusedLaunchAfterOne, kSetsAside, kPinsWindow };
 
 struct Job {
   float* x;
@@ -55,6 +55,8 @@ kl_result run(const kl_plan* plan, const kl_call* call, kl_stream stream) {
   }
   emulated_launch(fault == kLegacyStream ? nullptr : fault == kOtherStream || fault == kLate ? other : stream, work, &job,
                   sizeof job);
+  if (fault == kSetsAside || fault == kPinsWindow)
+    emulated_pin_cache(fault == kSetsAside ? 4096 : 0, fault == kPinsWindow ? 4096 : 0);
   if (fault == kWaits) emulated_synchronize(stream);
   if (fault == kThrows) throw 1;
   return kl::ok();
