@@ -50,6 +50,13 @@ struct Tracked {
   friend bool operator>(const Tracked& a, const Tracked& b) { return a.value > b.value; }
 };
 
+// a·b to first order, for factors whose terms are far above their values: the product of the errors
+// themselves is left out.
+inline double times(double a, double b) { return a * b; }
+inline Tracked times(const Tracked& a, const Tracked& b) {
+  return {a.value * b.value, std::fabs(a.value) * b.terms + a.terms * std::fabs(b.value)};
+}
+
 inline double value_of(double x) { return x; }
 inline double value_of(const Tracked& x) { return x.value; }
 inline double terms_of(double x) { return std::fabs(x); }

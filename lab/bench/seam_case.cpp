@@ -27,7 +27,7 @@ Draw random_draw(const TensorData& tensor, InputKind kind, std::mt19937_64& rand
   if (kind == InputKind::real) {
     draw.factor = std::uniform_real_distribution<double>(0.5, 2.0)(random);
     if (random() & 1) draw.factor = -draw.factor;
-  } else if (kind == InputKind::unit) {
+  } else if (kind == InputKind::unit || kind == InputKind::fraction) {
     draw.factor = std::uniform_real_distribution<double>(0.8, 1.25)(random);
   }
   return draw;

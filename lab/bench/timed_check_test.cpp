@@ -67,6 +67,15 @@ TEST_F(TimedCheckerTest, DrawsDifferFromRepetitionToRepetition) {
   EXPECT_EQ(random_draw(pool(), InputKind::index, random).factor, 1);
 }
 
+TEST_F(TimedCheckerTest, AFractionStaysOneWhenDrawnAgain) {
+  std::mt19937_64 random(1);
+  for (int i = 0; i < 100; ++i) {
+    const double factor = random_draw(pool(), InputKind::fraction, random).factor;
+    EXPECT_GT(0.125 * factor, 0);
+    EXPECT_LT(0.75 * factor, 1);
+  }
+}
+
 TEST_F(TimedCheckerTest, RightResultsPassWhollyAndByRows) {
   const TimedChecker checker(target_, *oracle_);
   std::mt19937_64 random(1);

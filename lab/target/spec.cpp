@@ -174,7 +174,7 @@ class SpecReader {
     for (const auto& node : *list) {
       const auto* table = node.as_table();
       if (table == nullptr) { fail(node, "a tensor is not a table"); continue; }
-      if (output) known_keys(*table, {"name", "axes", "dtype", "strides", "mode", "terms", "optional"});
+      if (output) known_keys(*table, {"name", "axes", "dtype", "strides", "kind", "mode", "terms", "optional"});
       else known_keys(*table, {"name", "axes", "dtype", "strides", "kind", "index_bound", "ignore", "optional"});
       TensorSpec tensor;
       tensor.name = required_string(*table, "name");
@@ -189,7 +189,8 @@ class SpecReader {
       if (const auto ignore = (*table)["ignore"].value<int64_t>()) tensor.ignore = *ignore;
       tensor.kind = one_of<InputKind>(*table, "kind", "real",
                                       {{"real", InputKind::real}, {"index", InputKind::index},
-                                       {"count", InputKind::count}, {"unit", InputKind::unit}});
+                                       {"count", InputKind::count}, {"unit", InputKind::unit},
+                                       {"fraction", InputKind::fraction}});
       if (tensor.kind == InputKind::index && tensor.index_bound.empty())
         fail(*table, fmt::format("index tensor '{}' needs index_bound", tensor.name));
       tensor.strides = one_of<StrideRule>(*table, "strides", "packed",
@@ -198,6 +199,8 @@ class SpecReader {
       tensor.mode = one_of<OutputMode>(*table, "mode", "write",
                                        {{"write", OutputMode::write}, {"accumulate", OutputMode::accumulate},
                                         {"inout", OutputMode::inout}});
+      if (output && table->contains("kind") && tensor.mode != OutputMode::inout)
+        fail(*table->get("kind"), fmt::format("output '{}' is not inout: it has no kind", tensor.name));
       result.push_back(std::move(tensor));
     }
     return result;

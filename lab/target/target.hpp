@@ -17,8 +17,9 @@ enum class OutputMode { write, accumulate, inout };
 enum class MathsClass { exact_reorder, reduced_precision, approximate };
 // How values of an input are drawn: `real` follows the case's distribution, `index` is an integer
 // in [0, bound axis) with `ignore` sometimes, `count` a small non-negative integer, `unit` is in
-// [0.5, 1.5] (an incoming scalar gradient).
-enum class InputKind { real, index, count, unit };
+// [0.5, 1.5] (an incoming scalar gradient), `fraction` in [1/8, 3/4] (a rate of decay, a mean of
+// squares).
+enum class InputKind { real, index, count, unit, fraction };
 
 // How a caller may lay a tensor out beside packed: rows further apart than they are long, or any
 // strides (transposed too).
@@ -28,7 +29,7 @@ struct TensorSpec {
   std::string name;
   std::vector<std::string> axes;    // named axes, or decimal constants such as "1"
   std::string dtype = "T";          // "T": the case's dtype; else f32, bf16, i32 …
-  InputKind kind = InputKind::real;
+  InputKind kind = InputKind::real;  // of an inout output: what it holds before the call
   std::string index_bound;          // axis an `index` input points into
   std::optional<int64_t> ignore;    // index value that means "no target"
   bool optional = false;

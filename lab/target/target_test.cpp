@@ -74,6 +74,18 @@ TEST_F(TargetTest, a_wrong_mode_lists_what_is_possible) {
   EXPECT_NE(error_of(changed("\"write\"", "\"writ\"")).what.find("write"), std::string::npos);
 }
 
+TEST_F(TargetTest, an_inout_output_says_what_it_holds_before_the_call) {
+  write(changed("mode = \"write\"", "mode = \"inout\", kind = \"fraction\""));
+  const auto target = read_target(root_.path() / "double_it");
+  ASSERT_TRUE(target.ok()) << target.error().what;
+  EXPECT_EQ(target->operations[0].outputs[0].kind, InputKind::fraction);
+}
+
+TEST_F(TargetTest, an_output_that_is_wholly_written_has_no_kind) {
+  const Error error = error_of(changed("mode = \"write\"", "mode = \"write\", kind = \"unit\""));
+  EXPECT_NE(error.what.find("output 'y' is not inout: it has no kind"), std::string::npos) << error.what;
+}
+
 TEST_F(TargetTest, an_engine_may_have_element_types_of_its_own) {
   write(changed("maths =", "engine.cuda.dtypes = [\"f32\", \"bf16\"]\nmaths ="));
   const auto target = read_target(root_.path() / "double_it");

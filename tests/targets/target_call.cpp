@@ -163,12 +163,13 @@ CallData make_call(const OperationSpec& operation, const Axes& axes, uint64_t se
     array.values.resize(static_cast<size_t>(product(array.shape)));
     return array;
   };
-  for (const TensorSpec& spec : operation.inputs) {
+  const auto filled = [&](const TensorSpec& spec) {
     Array array = shaped(spec);
     for (double& v : array.values) {
       switch (spec.kind) {
         case InputKind::real: v = static_cast<float>(normal(random)); break;
         case InputKind::unit: v = static_cast<float>(unit(random)); break;
+        case InputKind::fraction: v = static_cast<float>(unit(random) / 2); break;
         case InputKind::count: v = static_cast<double>(random() % 8); break;
         case InputKind::index:
           v = static_cast<double>(random() % static_cast<uint64_t>(length_of(spec.index_bound, axes)));
@@ -176,14 +177,11 @@ CallData make_call(const OperationSpec& operation, const Axes& axes, uint64_t se
           break;
       }
     }
-    call.inputs.push_back(std::move(array));
-  }
-  for (const TensorSpec& spec : operation.outputs) {
-    Array array = shaped(spec);
-    if (spec.mode != OutputMode::write)
-      for (double& v : array.values) v = static_cast<float>(normal(random));
-    call.outputs.push_back(std::move(array));
-  }
+    return array;
+  };
+  for (const TensorSpec& spec : operation.inputs) call.inputs.push_back(filled(spec));
+  for (const TensorSpec& spec : operation.outputs)
+    call.outputs.push_back(spec.mode == OutputMode::write ? shaped(spec) : filled(spec));
   return call;
 }
 
