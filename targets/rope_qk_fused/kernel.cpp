@@ -1,0 +1,213 @@
+// Rotary embedding and rmsnorm of heads for CPUs: every array is passed once, position after
+// position, so that a row of the tables serves all heads of q and k; the second look at a head hits
+// the first cache.
+//   forward   read q and k, write them turned, and again divided by their rms
+//   backward  read the gradients, q and k; turning a head twice costs less than keeping it
+#include <kernel_lab/kernel.hpp>
+#include <kernel_lab/lanes.hpp>
+
+#include <algorithm>
+#include <cfloat>
+#include <cmath>
+
+namespace {
+
+using kl::kLanes;
+using kl::Lanes;
+
+constexpr int64_t kElementsPerThread = 128 * 1024;  // fewer are not worth waking a thread for
+
+struct Plan {
+  int32_t operation;
+  int32_t threads;
+  int64_t positions, length;  // B*T, T
+  int64_t heads[2], half;     // heads of q and of k
+  double inverse_depth;
+};
+
+bool has_shape(const DLTensor& t, const DLTensor& like, int64_t heads) {
+  return kl::is_f32(t) && kl::is_contiguous(t) && t.ndim == 4 && t.shape[0] == like.shape[0] &&
+         t.shape[1] == like.shape[1] && t.shape[2] == heads && t.shape[3] == like.shape[3];
+}
+bool is_table(const DLTensor& t, const DLTensor& q) {
+  return kl::is_f32(t) && kl::is_contiguous(t) && t.ndim == 2 && t.shape[0] == q.shape[1] &&
+         2 * t.shape[1] == q.shape[3];
+}
+
+kl_result accepts(const kl_problem* p) {
+  const bool forward = p->operation == KL_FORWARD;
+  if (!forward && p->operation != KL_BACKWARD)
+    return kl::unsupported("operation is not rope_qk_fused's");
+  const int tables = forward ? 2 : 4;
+  if (p->input_count != tables + 2 || p->output_count != 2 || p->scalar_count != 1)
+    return kl::bad_argument("wrong number of inputs, outputs or scalars");
+  const DLTensor &q = p->inputs[0], &k = p->inputs[1];
+  if (q.ndim != 4 || k.ndim != 4) return kl::bad_argument("q must be [B,T,H,D], k [B,T,K,D]");
+  for (int i = 0; i < tables; ++i)
+    if (!has_shape(p->inputs[i], q, (i % 2 == 0 ? q : k).shape[2]))
+      return kl::unsupported("q, k and their gradients: packed f32 [B,T,H,D] and [B,T,K,D]");
+  for (int i = 0; i < 2; ++i)
+    if (!has_shape(p->outputs[i], q, (i % 2 == 0 ? q : k).shape[2]))
+      return kl::unsupported("outputs: packed f32 [B,T,H,D] and [B,T,K,D]");
+  if (!is_table(p->inputs[tables], q) || !is_table(p->inputs[tables + 1], q))
+    return kl::unsupported("cos, sin: packed f32 [T,D/2]");
+  return kl::ok();
+}
+
+size_t no_bytes(const kl_problem*) { return 0; }
+
+kl_result prepare(const kl_problem* p, const kl_services*, kl_plan* plan) {
+  if (const kl_result verdict = accepts(p); verdict.code != KL_OK) return verdict;
+  const int64_t* q = p->inputs[0].shape;
+  const int64_t k_heads = p->inputs[1].shape[2], positions = q[0] * q[1];
+  const int64_t worth =
+      std::max<int64_t>(1, positions * (q[2] + k_heads) * q[3] / kElementsPerThread);
+  kl::store(plan, Plan{p->operation,
+                       static_cast<int32_t>(std::clamp<int64_t>(p->threads, 1, worth)),
+                       positions,
+                       q[1],
+                       {q[2], k_heads},
+                       q[3] / 2,
+                       1 / static_cast<double>(q[3])});
+  return kl::ok();
+}
+
+inline Lanes load(const float* from, int64_t count) {
+  return count == kLanes ? kl::load(from) : kl::load_some(from, count);
+}
+inline void store(float* to, Lanes v, int64_t count) {
+  count == kLanes ? kl::store(to, v) : kl::store_some(to, v, count);
+}
+
+// f(d, count) for every vector of a half; the last may be short.
+template <class F>
+inline __attribute__((always_inline)) void for_vectors(int64_t half, F f) {
+  int64_t d = 0;
+  for (; d + kLanes <= half; d += kLanes) f(d, kLanes);
+  if (d < half) f(d, half - d);
+}
+
+// The angles of one position, and vectors of pairs turned by them, forth and back.
+struct Angles {
+  const float *cosine, *sine;
+  int64_t half;
+};
+struct Pairs {
+  Lanes first, second;
+};
+inline Pairs turned(const float* x, const Angles& a, int64_t d, int64_t n) {
+  const Lanes x1 = load(x + d, n), x2 = load(x + a.half + d, n);
+  const Lanes c = load(a.cosine + d, n), s = load(a.sine + d, n);
+  return {x1 * c + x2 * s, x2 * c - x1 * s};
+}
+inline Pairs turned_back(Pairs y, const Angles& a, int64_t d, int64_t n) {
+  const Lanes c = load(a.cosine + d, n), s = load(a.sine + d, n);
+  return {y.first * c - y.second * s, y.second * c + y.first * s};
+}
+
+// Sums over a head that leave the range of float, or vanish in it where eps does not hide that, are
+// taken again in double.
+struct Sums {
+  double squares, products;
+};
+bool in_range(const Sums& sums, double eps, int64_t half) {
+  return sums.squares <= FLT_MAX && sums.squares + eps * static_cast<double>(2 * half) > 1e-30 &&
+         std::fabs(sums.products) <= FLT_MAX;
+}
+Sums wide_sums(const float* x, const float* dout, const Angles& a) {
+  Sums sums{0, 0};
+  for (int64_t d = 0; d < a.half; ++d) {
+    const double x1 = x[d], x2 = x[d + a.half], c = a.cosine[d], s = a.sine[d];
+    const double y1 = x1 * c + x2 * s, y2 = x2 * c - x1 * s;
+    sums.squares += y1 * y1 + y2 * y2;
+    if (dout != nullptr) sums.products += dout[d] * y1 + dout[d + a.half] * y2;
+  }
+  return sums;
+}
+
+void forward_head(const float* x, float* out, const Angles& a, double inverse_depth, double eps) {
+  Lanes squares[2] = {};
+  for_vectors(
+      a.half, [&](int64_t d, int64_t n) __attribute__((always_inline)) {
+        const Pairs y = turned(x, a, d, n);
+        squares[0] += y.first * y.first;
+        squares[1] += y.second * y.second;
+        store(out + d, y.first, n);
+        store(out + a.half + d, y.second, n);
+      });
+  Sums sums{kl::sum_of(squares[0] + squares[1]), 0};
+  if (!in_range(sums, eps, a.half)) sums = wide_sums(x, nullptr, a);
+  const double r = 1.0 / std::sqrt(sums.squares * inverse_depth + eps);
+  const Lanes scale = kl::lanes(static_cast<float>(r));
+  for_vectors(
+      2 * a.half, [&](int64_t d, int64_t n) __attribute__((always_inline)) {
+        store(out + d, load(out + d, n) * scale, n);
+      });
+}
+
+void backward_head(const float* dout, const float* x, float* dx, const Angles& a,
+                   double inverse_depth, double eps) {
+  Lanes squares[2] = {}, products[2] = {};
+  for_vectors(
+      a.half, [&](int64_t d, int64_t n) __attribute__((always_inline)) {
+        const Pairs y = turned(x, a, d, n);
+        squares[0] += y.first * y.first;
+        squares[1] += y.second * y.second;
+        products[0] += load(dout + d, n) * y.first;
+        products[1] += load(dout + a.half + d, n) * y.second;
+      });
+  Sums sums{kl::sum_of(squares[0] + squares[1]), kl::sum_of(products[0] + products[1])};
+  if (!in_range(sums, eps, a.half)) sums = wide_sums(x, dout, a);
+  const double r = 1.0 / std::sqrt(sums.squares * inverse_depth + eps);
+  const Lanes scale = kl::lanes(static_cast<float>(r));
+  const Lanes mean = kl::lanes(static_cast<float>(sums.products * r * inverse_depth));
+  for_vectors(
+      a.half, [&](int64_t d, int64_t n) __attribute__((always_inline)) {
+        Pairs y = turned(x, a, d, n);
+        y.first = scale * (load(dout + d, n) - y.first * scale * mean);
+        y.second = scale * (load(dout + a.half + d, n) - y.second * scale * mean);
+        const Pairs back = turned_back(y, a, d, n);
+        store(dx + d, back.first, n);
+        store(dx + a.half + d, back.second, n);
+      });
+}
+
+// Positions [n, end), all heads of q and k.
+void positions(const Plan& plan, const kl_call* call, int64_t n, int64_t end) {
+  const bool is_forward = plan.operation == KL_FORWARD;
+  const int tables = is_forward ? 2 : 4;
+  const double eps = call->scalars[0];
+  for (; n < end; ++n) {
+    const int64_t angle = n % plan.length * plan.half;
+    const Angles angles{kl::data<const float>(call->inputs[tables]) + angle,
+                        kl::data<const float>(call->inputs[tables + 1]) + angle, plan.half};
+    for (int which = 0; which < 2; ++which) {
+      const float* first = kl::data<const float>(call->inputs[which]);
+      const float* x = is_forward ? first : kl::data<const float>(call->inputs[2 + which]);
+      float* out = kl::data<float>(call->outputs[which]);
+      for (int64_t h = n * plan.heads[which]; h < (n + 1) * plan.heads[which]; ++h) {
+        const int64_t at = h * 2 * plan.half;
+        if (is_forward)
+          forward_head(x + at, out + at, angles, plan.inverse_depth, eps);
+        else
+          backward_head(first + at, x + at, out + at, angles, plan.inverse_depth, eps);
+      }
+    }
+  }
+}
+
+kl_result run(const kl_plan* plan, const kl_call* call, kl_stream) {
+  const Plan& p = kl::plan_as<Plan>(plan);
+  if (p.threads == 1) {  // even a region of one costs its entry and exit
+    positions(p, call, 0, p.positions);
+    return kl::ok();
+  }
+#pragma omp parallel for schedule(static, 1) num_threads(p.threads)
+  for (int32_t part = 0; part < p.threads; ++part)
+    positions(p, call, p.positions * part / p.threads, p.positions * (part + 1) / p.threads);
+  return kl::ok();
+}
+
+}  // namespace
+
+KL_EXPORT_KERNEL("rope_qk_fused", accepts, no_bytes, no_bytes, prepare, run);
