@@ -1,0 +1,257 @@
+// Layer normalisation for CPUs. A row is read from memory once: the mean, the variance around it
+// and the result are three passes, of which two hit the first cache.
+//   forward   read x, write y
+//   backward  read dy and x, write dx; dw and db are summed over four rows in registers, then per
+//   slot
+//             in scratch, then over slots in order: the same bits for the same number of threads.
+#include <kernel_lab/kernel.hpp>
+#include <kernel_lab/lanes.hpp>
+
+#include <algorithm>
+#include <cfloat>
+#include <cmath>
+
+namespace {
+
+using kl::kLanes;
+using kl::Lanes;
+
+constexpr int64_t kElementsPerThread = 128 * 1024;  // fewer are not worth waking a thread for
+constexpr int64_t kRowsPerBlock = 4;
+
+struct Plan {
+  int32_t operation;
+  int32_t slots;  // shares of the rows; one thread each
+  int64_t rows, columns;
+};
+
+bool is_packed_f32(const DLTensor& t) { return kl::is_f32(t) && kl::is_contiguous(t); }
+bool is_matrix(const DLTensor& t, const DLTensor& like) {
+  return is_packed_f32(t) && t.ndim == 2 && t.shape[0] == like.shape[0] &&
+         t.shape[1] == like.shape[1];
+}
+bool is_row(const DLTensor& t, const DLTensor& like) {
+  return is_packed_f32(t) && t.ndim == 1 && t.shape[0] == like.shape[1];
+}
+
+kl_result accepts(const kl_problem* p) {
+  const bool forward = p->operation == KL_FORWARD;
+  if (!forward && p->operation != KL_BACKWARD)
+    return kl::unsupported("operation is not layernorm's");
+  if (p->input_count != 3 || p->output_count != (forward ? 1 : 3) || p->scalar_count != 1)
+    return kl::bad_argument("wrong number of inputs, outputs or scalars");
+  const DLTensor& x = p->inputs[0];
+  if (x.ndim != 2 || x.shape[1] < 1) return kl::bad_argument("x must be [N,C] with C >= 1");
+  if (!is_matrix(x, x) || !is_matrix(p->outputs[0], x) || (!forward && !is_matrix(p->inputs[1], x)))
+    return kl::unsupported("x, y, dy, dx: packed f32 [N,C]");
+  if (!is_row(p->inputs[2], x) || (forward && !is_row(p->inputs[1], x)))
+    return kl::unsupported("w, b: packed f32 [C]");
+  if (!forward && (!is_row(p->outputs[1], x) || !is_row(p->outputs[2], x)))
+    return kl::unsupported("dw, db: packed f32 [C]");
+  return kl::ok();
+}
+
+int32_t slots_of(const kl_problem* p) {
+  const int64_t elements = p->inputs[0].shape[0] * p->inputs[0].shape[1];
+  const int64_t worth = std::max<int64_t>(1, elements / kElementsPerThread);
+  return static_cast<int32_t>(std::clamp<int64_t>(p->threads, 1, worth));
+}
+
+// A slot's share of dw or db: whole vectors and a page; threads with shares side by side are
+// slower.
+int64_t padded(int64_t columns) { return (columns + 15) / 16 * 16 + 1024; }
+
+size_t scratch_bytes(const kl_problem* p) {
+  if (p->operation != KL_BACKWARD) return 0;
+  return static_cast<size_t>(slots_of(p) * 2 * padded(p->inputs[0].shape[1])) * sizeof(float);
+}
+
+size_t saved_bytes(const kl_problem*) {
+  return 0;
+}  // the moments cost less to compute than to read
+
+kl_result prepare(const kl_problem* p, const kl_services*, kl_plan* plan) {
+  if (const kl_result verdict = accepts(p); verdict.code != KL_OK) return verdict;
+  kl::store(plan, Plan{p->operation, slots_of(p), p->inputs[0].shape[0], p->inputs[0].shape[1]});
+  return kl::ok();
+}
+
+inline Lanes load(const float* from, int64_t count) {
+  return count == kLanes ? kl::load(from) : kl::load_some(from, count);
+}
+inline void store(float* to, Lanes v, int64_t count) {
+  count == kLanes ? kl::store(to, v) : kl::store_some(to, v, count);
+}
+// The lanes that a short vector does not have; a mean subtracted from them would count.
+inline Lanes only(Lanes v, int64_t count) {
+  if (count == kLanes) return v;
+  float kept[kLanes] = {};
+  kl::store_some(kept, v, count);
+  return kl::load(kept);
+}
+
+// f(chain, c, count) for every vector of a row, on four chains of additions; the last may be short.
+template <class F>
+inline __attribute__((always_inline)) void for_vectors(int64_t columns, F f) {
+  int64_t c = 0;
+  for (; c + 4 * kLanes <= columns; c += 4 * kLanes)
+    for (int chain = 0; chain < 4; ++chain) f(chain, c + chain * kLanes, kLanes);
+  for (; c + kLanes <= columns; c += kLanes) f(0, c, kLanes);
+  if (c < columns) f(0, c, columns - c);
+}
+struct Chains {
+  Lanes chain[4] = {};
+  double total() const { return kl::sum_of((chain[0] + chain[1]) + (chain[2] + chain[3])); }
+};
+
+// What a row needs before it can be written. The sums of g = dy*w are backward's.
+struct RowSums {
+  float mean, scale;       // scale: 1/sqrt(variance + eps)
+  float mean_g, mean_g_n;  // n: the normed row
+};
+
+// Rows that leave the range of float.
+RowSums wide_sums(const float* x, const float* dy, const float* w, int64_t columns, double eps) {
+  const auto count = static_cast<double>(columns);
+  double sum = 0, squares = 0, g_sum = 0, product = 0;
+  for (int64_t c = 0; c < columns; ++c) sum += x[c];
+  for (int64_t c = 0; c < columns; ++c) {
+    const double centred = x[c] - sum / count, g = dy == nullptr ? 0 : double{dy[c]} * w[c];
+    squares += centred * centred;
+    g_sum += g;
+    product += g * centred;
+  }
+  const double scale = 1.0 / std::sqrt(squares / count + eps);
+  return {static_cast<float>(sum / count), static_cast<float>(scale),
+          static_cast<float>(g_sum / count), static_cast<float>(product * scale / count)};
+}
+
+template <bool back>
+RowSums sums_of(const float* x, const float* dy, const float* w, int64_t columns, double eps) {
+  const double inverse_columns = 1 / static_cast<double>(columns);
+  Chains sum, squares, g_sum, product;
+  for_vectors(
+      columns, [&](int chain, int64_t c, int64_t n)
+                   __attribute__((always_inline)) { sum.chain[chain] += load(x + c, n); });
+  const auto mean = static_cast<float>(sum.total() * inverse_columns);
+  for_vectors(
+      columns, [&](int chain, int64_t c, int64_t n) __attribute__((always_inline)) {
+        const Lanes centred = only(load(x + c, n) - kl::lanes(mean), n);
+        squares.chain[chain] += centred * centred;
+        if constexpr (back) {
+          const Lanes g = load(dy + c, n) * load(w + c, n);
+          g_sum.chain[chain] += g;
+          product.chain[chain] += g * centred;
+        }
+      });
+  const double square = squares.total(), dot = product.total();
+  const bool in_range =
+      square <= FLT_MAX && std::fabs(dot) <= FLT_MAX && square * inverse_columns + eps > 1e-30;
+  if (!in_range) return wide_sums(x, back ? dy : nullptr, w, columns, eps);
+  const double scale = 1.0 / std::sqrt(square * inverse_columns + eps);
+  return {mean, static_cast<float>(scale), static_cast<float>(g_sum.total() * inverse_columns),
+          static_cast<float>(dot * scale * inverse_columns)};
+}
+
+void forward_row(const float* x, const float* w, const float* b, float* y, int64_t columns,
+                 double eps) {
+  const RowSums s = sums_of<false>(x, nullptr, w, columns, eps);
+  const Lanes mean = kl::lanes(s.mean), scale = kl::lanes(s.scale);
+  for_vectors(
+      columns, [&](int, int64_t c, int64_t n) __attribute__((always_inline)) {
+        store(y + c, (load(x + c, n) - mean) * scale * load(w + c, n) + load(b + c, n), n);
+      });
+}
+
+// Rows [0, rows) of a block: dx, and their part of dw and db added to the slot's share.
+template <int rows>
+void backward_rows(const float* dy, const float* x, const float* w, float* dx, float* dw, float* db,
+                   int64_t columns, double eps) {
+  RowSums sums[rows];
+  for (int i = 0; i < rows; ++i)
+    sums[i] = sums_of<true>(x + i * columns, dy + i * columns, w, columns, eps);
+  for_vectors(
+      columns, [&](int, int64_t c, int64_t n) __attribute__((always_inline)) {
+        const Lanes weight = load(w + c, n);
+        Lanes w_sum{}, b_sum{};
+        for (int i = 0; i < rows; ++i) {
+          const RowSums& s = sums[i];
+          const Lanes scale = kl::lanes(s.scale), g = load(dy + i * columns + c, n);
+          const Lanes normed = (load(x + i * columns + c, n) - kl::lanes(s.mean)) * scale;
+          w_sum += g * normed;
+          b_sum += g;
+          const Lanes v = g * weight - kl::lanes(s.mean_g) - normed * kl::lanes(s.mean_g_n);
+          store(dx + i * columns + c, scale * v, n);
+        }
+        kl::store(dw + c, kl::load(dw + c) + w_sum);  // shares are padded
+        kl::store(db + c, kl::load(db + c) + b_sum);
+      });
+}
+
+void backward_slot(const Plan& plan, const kl_call* call, int32_t slot, float* dw, float* db) {
+  const int64_t columns = plan.columns;
+  const int64_t blocks = (plan.rows + kRowsPerBlock - 1) / kRowsPerBlock;
+  const float* w = kl::data<const float>(call->inputs[2]);
+  std::fill(dw, dw + padded(columns), 0.0f);
+  std::fill(db, db + padded(columns), 0.0f);
+  int64_t n = blocks * slot / plan.slots * kRowsPerBlock;
+  const int64_t end = std::min(plan.rows, blocks * (slot + 1) / plan.slots * kRowsPerBlock);
+  while (n < end) {
+    const float* dy = kl::data<const float>(call->inputs[0]) + n * columns;
+    const float* x = kl::data<const float>(call->inputs[1]) + n * columns;
+    float* dx = kl::data<float>(call->outputs[0]) + n * columns;
+    if (end - n >= kRowsPerBlock) {
+      backward_rows<kRowsPerBlock>(dy, x, w, dx, dw, db, columns, call->scalars[0]);
+      n += kRowsPerBlock;
+    } else {
+      backward_rows<1>(dy, x, w, dx, dw, db, columns, call->scalars[0]);
+      n += 1;
+    }
+  }
+}
+
+template <class F>
+void for_each_slot(const Plan& plan, F f) {
+  if (plan.slots == 1) return f(0);  // even a region of one costs its entry and exit
+#pragma omp parallel for schedule(static, 1) num_threads(plan.slots)
+  for (int32_t slot = 0; slot < plan.slots; ++slot) f(slot);
+}
+
+void forward(const Plan& plan, const kl_call* call) {
+  const float* x = kl::data<const float>(call->inputs[0]);
+  const float* w = kl::data<const float>(call->inputs[1]);
+  const float* b = kl::data<const float>(call->inputs[2]);
+  float* y = kl::data<float>(call->outputs[0]);
+  for_each_slot(plan, [=](int32_t slot) {
+    for (int64_t n = plan.rows * slot / plan.slots; n < plan.rows * (slot + 1) / plan.slots; ++n)
+      forward_row(x + n * plan.columns, w, b, y + n * plan.columns, plan.columns, call->scalars[0]);
+  });
+}
+
+void backward(const Plan& plan, const kl_call* call) {
+  auto* shares = static_cast<float*>(call->scratch);
+  const int64_t width = padded(plan.columns);
+  for_each_slot(plan, [=](int32_t slot) {
+    backward_slot(plan, call, slot, shares + 2 * slot * width, shares + (2 * slot + 1) * width);
+  });
+  for (int which = 0; which < 2; ++which) {
+    float* out = kl::data<float>(call->outputs[1 + which]);
+    for_vectors(
+        plan.columns, [&](int, int64_t c, int64_t n) __attribute__((always_inline)) {
+          Lanes sum = load(out + c, n);
+          for (int32_t slot = 0; slot < plan.slots; ++slot)
+            sum += kl::load(shares + (2 * slot + which) * width + c);
+          store(out + c, sum, n);
+        });
+  }
+}
+
+kl_result run(const kl_plan* plan, const kl_call* call, kl_stream) {
+  const Plan& p = kl::plan_as<Plan>(plan);
+  p.operation == KL_FORWARD ? forward(p, call) : backward(p, call);
+  return kl::ok();
+}
+
+}  // namespace
+
+KL_EXPORT_KERNEL("layernorm", accepts, scratch_bytes, saved_bytes, prepare, run);
