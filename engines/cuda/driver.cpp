@@ -15,7 +15,7 @@ namespace {
 Error no_driver(const char* why) {
   return make_error(Status::missing_runtime, fmt::format("no NVIDIA driver: {}", why),
                     "install the NVIDIA driver, or start the container with its GPU "
-                    "(docker run --gpus all); without a GPU use --engine cpu");
+                    "(docker run --gpus all); without a GPU use the cpu engine and a cpu preset");
 }
 
 // An error of cuInit, told by what it means here.
@@ -24,7 +24,7 @@ Error not_initialised(const Driver& driver, CUresult error) {
   switch (error) {
     case CUDA_ERROR_NO_DEVICE:
       return make_error(Status::missing_runtime, fmt::format("no NVIDIA device: cuInit says {}", said),
-                        "look at nvidia-smi and at CUDA_VISIBLE_DEVICES, or use --engine cpu");
+                        "look at nvidia-smi and at CUDA_VISIBLE_DEVICES, or use the cpu engine and a cpu preset");
     case CUDA_ERROR_SYSTEM_DRIVER_MISMATCH:
     case CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE:
       return make_error(Status::missing_runtime,

@@ -5,6 +5,7 @@
 #include <lab/report/promotion_text.hpp>
 #include <lab/report/table.hpp>
 #include <lab/report/verify_text.hpp>
+#include <lab/verify/sanitize.hpp>
 
 #include <gtest/gtest.h>
 
@@ -116,6 +117,42 @@ TEST(verify_text, tells_a_broken_rule_by_its_name_and_proof) {
   EXPECT_EQ(verify_text(record, {}),
             "verify rmsnorm on cpu (quick, preset smoke, seed 42)\n"
             "verdict: rejected: forbidden-symbol: fork\n");
+}
+
+TEST(verify_text, tells_which_shapes_were_declined_and_why) {
+  VerifyRecord record = verified(Status::ok);
+  record.compile = {};
+  for (const char* name : {"a", "b", "c", "d"})
+    record.details["declined"].push_back({{"case", std::string("strided ") + name}, {"why", "x must be packed"}});
+  EXPECT_EQ(verify_text(record, {}),
+            "verify rmsnorm on cpu (quick, preset smoke, seed 42)\n"
+            "  cases   109 of 109 run, 2,933,277 elements compared with the oracle\n"
+            "  declined 4 shapes, left to the champion\n"
+            "          strided a: x must be packed\n"
+            "          strided b: x must be packed\n"
+            "          strided c: x must be packed\n"
+            "          … 1 more in --json\n"
+            "  error   at most 0.184 of its bound; same bits on every call\n"
+            "verdict: ok: 109 cases, 2,933,277 elements, worst error 0.18 of its bound\n");
+}
+
+TEST(verify_text, tells_what_the_sanitizers_came_to) {
+  VerifyRecord record = verified(Status::ok);
+  record.compile = {};
+  SanitizeReport report;
+  report.proof = "compute-sanitizer is not there";
+  report.remedy = "install it";
+  record.details["sanitize"] = to_json(report);
+  EXPECT_NE(verify_text(record, {}).find("  under   no sanitizer (missing-tool): compute-sanitizer is not there\n"
+                                         "          install it\n"),
+            std::string::npos)
+      << verify_text(record, {});
+  report.status = Status::ok;
+  report.tools = {"memcheck", "initcheck"};
+  report.cases = 7;
+  record.details["sanitize"] = to_json(report);
+  EXPECT_NE(verify_text(record, {}).find("  under   memcheck, initcheck: nothing found in 7 cases\n"), std::string::npos)
+      << verify_text(record, {});
 }
 
 BenchRecord benched(Status status) {

@@ -15,6 +15,11 @@ TEST(kernels_of_targets, build_and_use_only_what_a_kernel_may) {
   if (!cuda::Toolkit::find().ok()) GTEST_SKIP() << cuda::Toolkit::find().error().what;
   auto cache = TemporaryFolder::create("kernel-lab-device-test").value();
   const Builder builder(cuda_engine(), cache.path());
+  std::vector<std::string> sources;
+  for (const auto& target : fs::directory_iterator(Installation::find().targets))
+    for (const char* name : {"kernel.cu", "reference.cu"})
+      if (const auto source = read_file(target.path() / name); source.ok()) sources.push_back(*source);
+  build_all(sources, builder);
   int built = 0;
   for (const auto& target : fs::directory_iterator(Installation::find().targets))
     for (const char* name : {"kernel.cu", "reference.cu"}) {

@@ -64,7 +64,7 @@ Command command_verify() {
     app.add_flag("--champions", flags->champions, "every target's champion, for example after a compiler upgrade");
     auto* quick = app.add_flag("--quick", flags->quick, "the quick case list (default)");
     app.add_flag("--full", flags->full, "the full case list, sanitizers included")->excludes(quick);
-    app.add_flag("--sanitize", flags->sanitize, "also under AddressSanitizer and UBSan");
+    app.add_flag("--sanitize", flags->sanitize, "also under the engine's sanitizers: AddressSanitizer and UBSan, or compute-sanitizer");
     app.add_option("--preset", flags->preset, "trainer operating point whose shapes are checked too")->type_name("NAME");
     app.add_option("--device", flags->device, "auto, cpu, cuda or an index")->type_name("DEVICE");
     app.add_option("--seed", flags->seed, "replays the inputs of a recorded run")->type_name("N");
