@@ -79,6 +79,7 @@ const KernelText kWindow{.device = chase(kPlainLoad), .run = kPinningLaunch};
 // Nothing forbids them, so that the flush has to cope.
 TEST(pinned_lines, are_open_to_every_kernel) {
   KL_NEEDS_NVCC();
+  build_all({kChase.source(), kEvictLast.source(), kWindow.source()});
   for (const KernelText& text : {kChase, kEvictLast, kWindow})
     EXPECT_THAT(violations_of(text.source()), ::testing::IsEmpty()) << text.source();
 }
@@ -116,21 +117,31 @@ std::string rule_of_setting(const std::string& call, bool timed) {
   return rule_of(ran);
 }
 
-TEST(cache_settings, that_outlive_the_call_are_named) {
-  KL_NEEDS_DEVICE();
-  const std::string set_aside = "cudaDeviceSetLimit(cudaLimitPersistingL2CacheSize, 8 << 20)";
-  const std::string window = R"([&] {
+const std::string kSetAside = "cudaDeviceSetLimit(cudaLimitPersistingL2CacheSize, 8 << 20)";
+const std::string kStreamWindow = R"([&] {
     cudaStreamAttrValue v{};
     v.accessPolicyWindow = {const_cast<float*>(x), n * sizeof(float), 1.0f, cudaAccessPropertyPersisting,
                             cudaAccessPropertyStreaming};
     return cudaStreamSetAttribute(s, cudaStreamAttributeAccessPolicyWindow, &v);
   }())";
-  for (const std::string& setting : {set_aside, window})
-    for (const bool timed : {false, true}) {
-      const std::string rule = rule_of_setting(setting, timed);
-      if (rule == "refused") GTEST_SKIP() << "this device refuses " << setting;
-      EXPECT_EQ(rule, "cache-setting") << setting << (timed ? ", timed" : "");
-    }
+
+TEST(cache_settings, that_outlive_the_call_are_forbidden_symbols) {
+  KL_NEEDS_NVCC();
+  build_all({KernelText{.run = unless_refused(kSetAside)}.source(), KernelText{.run = unless_refused(kStreamWindow)}.source()});
+  EXPECT_THAT(violations_of(KernelText{.run = unless_refused(kSetAside)}.source()),
+              ::testing::ElementsAre(::testing::HasSubstr("cudaDeviceSetLimit")));
+  EXPECT_THAT(violations_of(KernelText{.run = unless_refused(kStreamWindow)}.source()),
+              ::testing::ElementsAre(::testing::HasSubstr("cudaStreamSetAttribute")));
+}
+
+// The worker does not rest on that.
+TEST(cache_settings, that_outlive_the_call_are_named) {
+  KL_NEEDS_DEVICE();
+  for (const auto& [setting, timed] : {std::pair{kSetAside, false}, std::pair{kStreamWindow, true}}) {
+    const std::string rule = rule_of_setting(setting, timed);
+    if (rule == "refused") GTEST_SKIP() << "this device refuses " << setting;
+    EXPECT_EQ(rule, "cache-setting") << setting << (timed ? ", timed" : "");
+  }
 }
 
 }  // namespace

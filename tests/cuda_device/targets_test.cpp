@@ -51,11 +51,6 @@ TEST(kernels_of_targets, that_allocate_wait_or_run_code_at_load_are_found) {
               ElementsAre(HasSubstr("cudaStreamSynchronize")));
   EXPECT_THAT(violations({.run = "float* p = nullptr; cudaMalloc(&p, 4); add_one<<<blocks, 256, 0, s>>>(p, y, n);"}),
               ElementsAre(HasSubstr("cudaMalloc")));
-  // What would keep lines in the device's cache beyond the call.
-  for (const std::string name : {"cudaDeviceSetLimit(cudaLimitPersistingL2CacheSize, 1 << 20)", "cudaCtxResetPersistingL2Cache()",
-                                 "cudaStreamSetAttribute(s, cudaStreamAttributeAccessPolicyWindow, nullptr)"})
-    EXPECT_THAT(violations({.run = name + "; add_one<<<blocks, 256, 0, s>>>(x, y, n);"}),
-                ElementsAre(HasSubstr(name.substr(0, name.find('('))))) << name;
   EXPECT_THAT(violations({.device = KernelText().device + "\nstruct Early { Early(); int v; };\nint early();\n"
                                                           "Early::Early() : v(early()) {}\nEarly at_load;\n"
                                                           "int early() { return static_cast<int>(cudaGetLastError()); }"}),
