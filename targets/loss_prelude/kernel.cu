@@ -53,11 +53,8 @@ struct Sums {
   double nll, bytes;
 };
 
-bool is_array(const DLTensor& t, bool right_type, int64_t first) {
-  return right_type && kl::is_contiguous(t) && t.ndim == 1 && t.shape[0] == first;
-}
-bool is_logits(const DLTensor& t, bool is_bf16) {
-  return (is_bf16 ? kl::is_bf16(t) : kl::is_f32(t)) && kl::is_contiguous(t) && t.ndim == 2;
+const DLTensor& logits_of(const kl_problem* p) {
+  return p->inputs[p->operation == KL_FORWARD ? 0 : 1];
 }
 
 kl_result accepts(const kl_problem* p) {
@@ -67,24 +64,26 @@ kl_result accepts(const kl_problem* p) {
   if (p->input_count != 3 || p->output_count != (forward ? 3 : 1) || p->scalar_count != 1)
     return kl::bad_argument("wrong number of inputs, outputs or scalars");
   if (!(p->scalars[0] > 0)) return kl::bad_argument("softcap must be positive");
-  const DLTensor &logits = p->inputs[forward ? 0 : 1], &targets = p->inputs[forward ? 1 : 2];
+  const DLTensor &logits = logits_of(p), &targets = p->inputs[forward ? 1 : 2],
+                 &last = p->inputs[2], &out = p->outputs[0];
   if (logits.ndim != 2 || logits.shape[1] < 1)
     return kl::bad_argument("logits must be [N,V] with V >= 1");
   const int64_t rows = logits.shape[0], vocabulary = logits.shape[1];
-  if (!is_logits(logits, kl::is_bf16(logits)) || vocabulary > INT32_MAX / 2)
+  const auto is_logits = [&](const DLTensor& t) {
+    const bool right_type = kl::is_bf16(logits) ? kl::is_bf16(t) : kl::is_f32(t);
+    return kl::is_packed(t, right_type, {rows, vocabulary});
+  };
+  if (!is_logits(logits) || vocabulary > INT32_MAX / 2)
     return kl::unsupported("logits: packed f32 or bf16 [N,V], V < 2^30");
-  if (!is_array(targets, kl::is_i32(targets), rows))
+  if (!kl::is_packed(targets, kl::is_i32(targets), {rows}))
     return kl::unsupported("targets: packed i32 [N]");
-  const DLTensor& out = p->outputs[0];
-  if (!forward) {
-    if (!kl::is_f32(p->inputs[0])) return kl::unsupported("g: f32 [1]");
-    if (!is_logits(out, kl::is_bf16(logits)) || out.shape[0] != rows || out.shape[1] != vocabulary)
-      return kl::unsupported("dlogits: packed [N,V] of the logits' dtype");
-    return kl::ok();
-  }
-  if (!is_array(p->inputs[2], kl::is_i32(p->inputs[2]), vocabulary))
+  if (!forward)
+    return !kl::is_f32(p->inputs[0]) ? kl::unsupported("g: f32 [1]")
+           : !is_logits(out)         ? kl::unsupported("dlogits: packed [N,V] of the logits' dtype")
+                                     : kl::ok();
+  if (!kl::is_packed(last, kl::is_i32(last), {vocabulary}))
     return kl::unsupported("token_bytes: packed i32 [V]");
-  if (!is_array(out, kl::is_f32(out), rows)) return kl::unsupported("nll: packed f32 [N]");
+  if (!kl::is_packed(out, kl::is_f32(out), {rows})) return kl::unsupported("nll: packed f32 [N]");
   if (!kl::is_f64(p->outputs[1]) || !kl::is_f64(p->outputs[2]))
     return kl::unsupported("nll_sum, byte_sum: f64 [1]");
   return kl::ok();
@@ -97,15 +96,14 @@ size_t scratch_bytes(const kl_problem* p) {
 }
 
 size_t saved_bytes(const kl_problem* p) {
-  const DLTensor& logits = p->inputs[p->operation == KL_FORWARD ? 0 : 1];
-  return static_cast<size_t>(logits.shape[0]) * sizeof(SavedRow);
+  return static_cast<size_t>(logits_of(p).shape[0]) * sizeof(SavedRow);
 }
 
 kl_result prepare(const kl_problem* p, const kl_services*, kl_plan* plan) {
   if (const kl_result verdict = accepts(p); verdict.code != KL_OK) return verdict;
   const int multiprocessors = kl::multiprocessors();
   if (multiprocessors == 0) return kl::unsupported("no CUDA device is current");
-  const DLTensor& logits = p->inputs[p->operation == KL_FORWARD ? 0 : 1];
+  const DLTensor& logits = logits_of(p);
   const int64_t rows = logits.shape[0], vocabulary = logits.shape[1];
   const bool half = kl::is_bf16(logits);
   const int pack = half ? kPackSize<bf16> : kPackSize<float>;
@@ -264,31 +262,37 @@ __device__ float sum_of(const Pack<T>& p) {
   return sum;
 }
 
+// Calls `use` with the place and the numbers of each pack of a row that is this thread's.
+// `in_flight` of them are asked for, by `read`, before the first is used.
+template <class T, bool whole, int in_flight, class Read, class Use>
+__device__ void each_pack(const T* z, int vocabulary, Read read, Use use) {
+  const int step = blockDim.x * kPackSize<T>;
+  int v = threadIdx.x * kPackSize<T>;
+  if constexpr (whole)
+    for (; v + (in_flight - 1) * step < vocabulary; v += in_flight * step) {
+      RawPack<T> raw[in_flight];
+#pragma unroll
+      for (int k = 0; k < in_flight; ++k) raw[k] = read(z + v + k * step);
+#pragma unroll
+      for (int k = 0; k < in_flight; ++k) use(v + k * step, kl::unpack(raw[k]));
+    }
+  for (; v < vocabulary; v += step)
+    use(v, whole ? kl::unpack(read(z + v)) : kl::load_some(z + v, vocabulary - v));
+}
+
 // ---- forward ----
 
 // This thread's part of the row's sum of exponentials.
 template <class T, bool whole, Maths maths>
 __device__ float part_of_sum(const T* z, int vocabulary, const Cap& cap, float shift) {
-  const int step = blockDim.x * kPackSize<T>;
   float sum = 0;
-  int v = threadIdx.x * kPackSize<T>;
-  if constexpr (whole)
-    for (; v + (kForwardInFlight - 1) * step < vocabulary; v += kForwardInFlight * step) {
-      RawPack<T> raw[kForwardInFlight];
-#pragma unroll
-      for (int k = 0; k < kForwardInFlight; ++k) raw[k] = kl::stream_in(z + v + k * step);
-#pragma unroll
-      for (int k = 0; k < kForwardInFlight; ++k)
-        sum += sum_of(capped<maths>(kl::unpack(raw[k]), cap, shift).exp);
-    }
-  for (; v < vocabulary; v += step) {
-    const int count = vocabulary - v;
-    const Pack<T> pack = whole ? kl::unpack(kl::stream_in(z + v)) : kl::load_some(z + v, count);
+  const auto read = [](const T* from) { return kl::stream_in(from); };
+  each_pack<T, whole, kForwardInFlight>(z, vocabulary, read, [&](int v, const Pack<T>& pack) {
     Pack<T> exp = capped<maths>(pack, cap, shift).exp;
 #pragma unroll
-    for (int i = 0; i < kPackSize<T>; ++i) exp.v[i] = whole || i < count ? exp.v[i] : 0.0f;
+    for (int i = 0; i < kPackSize<T>; ++i) exp.v[i] = whole || i < vocabulary - v ? exp.v[i] : 0.0f;
     sum += sum_of(exp);
-  }
+  });
   return sum;
 }
 
@@ -344,9 +348,9 @@ __global__ void __launch_bounds__(kMaxThreads, kForwardThreads / kMaxThreads)
     }
     __syncthreads();
     if (warp == turn && row < rows) {
-      const Sums one = finish_row(parts[half][lane], warps, shifts[half][lane],
-                                  logits + row * vocabulary, targets[row], token_bytes, vocabulary,
-                                  softcap, &nll[row], &saved[row]);
+      const Sums one =
+          finish_row(parts[half][lane], warps, shifts[half][lane], logits + row * vocabulary,
+                     targets[row], token_bytes, vocabulary, softcap, &nll[row], &saved[row]);
       mine.nll += one.nll;
       mine.bytes += one.bytes;
     }
@@ -388,26 +392,13 @@ __device__ Pack<T> gradient(const Pack<T>& z, const Cap& cap, SavedRow row, floa
 template <class T, bool whole, Maths maths>
 __device__ void gradient_row(const T* z, T* dz, int vocabulary, const Cap& cap, SavedRow row,
                              float gain, int target) {
-  const int step = blockDim.x * kPackSize<T>;
-  int v = threadIdx.x * kPackSize<T>;
-  if constexpr (whole)
-    for (; v + (kBackwardInFlight - 1) * step < vocabulary; v += kBackwardInFlight * step) {
-      RawPack<T> raw[kBackwardInFlight];
-#pragma unroll
-      for (int k = 0; k < kBackwardInFlight; ++k) raw[k] = kl::load_pack(z + v + k * step);
-#pragma unroll
-      for (int k = 0; k < kBackwardInFlight; ++k) {
-        const int at = v + k * step;
-        kl::store_pack(dz + at, gradient<T, maths>(kl::unpack(raw[k]), cap, row, gain,
-                                                     target - at));
-      }
-    }
-  for (; v < vocabulary; v += step) {
-    const int count = vocabulary - v;
-    const Pack<T> pack = whole ? kl::unpack(kl::load_pack(z + v)) : kl::load_some(z + v, count);
-    const Pack<T> out = gradient<T, maths>(pack, cap, row, gain, target - v);
-    whole ? kl::store_pack(dz + v, out) : kl::store_some(dz + v, out, count);
-  }
+  const auto read = [](const T* from) { return kl::load_pack(from); };
+  each_pack<T, whole, kBackwardInFlight>(z, vocabulary, read, [&](int v, const Pack<T>& pack) {
+    if constexpr (whole)
+      kl::store_pack(dz + v, gradient<T, maths>(pack, cap, row, gain, target - v));
+    else
+      kl::store_some(dz + v, gradient<T, maths>(pack, cap, row, gain, target - v), vocabulary - v);
+  });
 }
 
 template <class T, bool whole, Maths maths>
@@ -463,8 +454,8 @@ void forward(const Plan& p, const kl_call* call, cudaStream_t stream) {
                  forward_rows<T, whole, maths><<<p.blocks, p.threads, 0, stream>>>(
                      logits, kl::data<const int32_t>(call->inputs[1]),
                      kl::data<const int32_t>(call->inputs[2]), kl::data<float>(call->outputs[0]),
-                     static_cast<SavedRow*>(call->saved), static_cast<Sums*>(call->scratch),
-                     p.rows, static_cast<int>(p.vocabulary), softcap, Cap(softcap));
+                     static_cast<SavedRow*>(call->saved), static_cast<Sums*>(call->scratch), p.rows,
+                     static_cast<int>(p.vocabulary), softcap, Cap(softcap));
                });
 }
 
@@ -473,8 +464,8 @@ void backward(const Plan& p, const kl_call* call, cudaStream_t stream) {
   const T* logits = kl::data<const T>(call->inputs[1]);
   T* dlogits = kl::data<T>(call->outputs[0]);
   const double softcap = call->scalars[0];
-  with_path<T>(p.whole && kl::is_pack_aligned(logits) && kl::is_pack_aligned(dlogits),
-               p.vocabulary, softcap, [&](auto whole, auto maths) {
+  with_path<T>(p.whole && kl::is_pack_aligned(logits) && kl::is_pack_aligned(dlogits), p.vocabulary,
+               softcap, [&](auto whole, auto maths) {
                  backward_rows<T, whole, maths><<<p.blocks, p.threads, 0, stream>>>(
                      kl::data<const float>(call->inputs[0]), logits,
                      kl::data<const int32_t>(call->inputs[2]),
