@@ -19,6 +19,7 @@ struct Plan {
   int32_t operation;
   int32_t threads;
   int64_t heads[2], depth;  // all heads of q and of k
+  double inverse_depth;
 };
 
 bool has_shape(const DLTensor& t, const DLTensor& like, int64_t heads) {
@@ -55,7 +56,8 @@ kl_result prepare(const kl_problem* p, const kl_services*, kl_plan* plan) {
   kl::store(plan, Plan{p->operation,
                        static_cast<int32_t>(std::clamp<int64_t>(p->threads, 1, worth)),
                        {positions * q[2], positions * k_heads},
-                       q[3]});
+                       q[3],
+                       1 / static_cast<double>(q[3])});
   return kl::ok();
 }
 
@@ -85,7 +87,7 @@ bool in_range(float squares, double eps, double depth) {
 }
 
 template <bool streamed>
-void forward_head(const float* x, float* y, int64_t depth, double eps) {
+void forward_head(const float* x, float* y, int64_t depth, double inverse_depth, double eps) {
   Lanes sums{};
   for_vectors(
       depth, [&](int64_t d, int64_t n) __attribute__((always_inline)) {
@@ -97,7 +99,7 @@ void forward_head(const float* x, float* y, int64_t depth, double eps) {
     squares = 0;
     for (int64_t d = 0; d < depth; ++d) squares += double{x[d]} * x[d];
   }
-  const double r = 1.0 / std::sqrt(squares * (1 / static_cast<double>(depth)) + eps);
+  const double r = 1.0 / std::sqrt(squares * inverse_depth + eps);
   const Lanes scale = kl::lanes(static_cast<float>(r));
   for_vectors(
       depth, [&](int64_t d, int64_t n) __attribute__((always_inline)) {
@@ -106,7 +108,8 @@ void forward_head(const float* x, float* y, int64_t depth, double eps) {
 }
 
 template <bool streamed>
-void backward_head(const float* dy, const float* x, float* dx, int64_t depth, double eps) {
+void backward_head(const float* dy, const float* x, float* dx, int64_t depth, double inverse_depth,
+                   double eps) {
   Lanes square_sums{}, product_sums{};
   for_vectors(
       depth, [&](int64_t d, int64_t n) __attribute__((always_inline)) {
@@ -123,7 +126,6 @@ void backward_head(const float* dy, const float* x, float* dx, int64_t depth, do
       dot += double{dy[d]} * x[d];
     }
   }
-  const double inverse_depth = 1 / static_cast<double>(depth);
   const double r = 1.0 / std::sqrt(squares * inverse_depth + eps);
   const Lanes scale = kl::lanes(static_cast<float>(r));
   const Lanes mean = kl::lanes(static_cast<float>(dot * r * inverse_depth));
@@ -142,9 +144,10 @@ void heads(const Plan& plan, const kl_call* call, int which, int64_t h, int64_t 
   for (; h < end; ++h) {
     const int64_t at = h * plan.depth;
     if (is_forward)
-      forward_head<streamed>(x + at, out + at, plan.depth, call->scalars[0]);
+      forward_head<streamed>(x + at, out + at, plan.depth, plan.inverse_depth, call->scalars[0]);
     else
-      backward_head<streamed>(first + at, x + at, out + at, plan.depth, call->scalars[0]);
+      backward_head<streamed>(first + at, x + at, out + at, plan.depth, plan.inverse_depth,
+                              call->scalars[0]);
   }
   if constexpr (streamed) kl::stream_fence();
 }
