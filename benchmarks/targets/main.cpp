@@ -44,6 +44,13 @@ const Shape kShapes[] = {
     {"activation_pointwise", {{"N", 1024}, {"C", 1024}}, false},
     {"activation_pointwise", {{"N", 2048}, {"C", 2048}}, false},
     {"loss_prelude", {{"N", 1024}, {"V", 8192}}, false},
+    {"launch_fusion", {{"N", 1024}, {"C", 256}}},
+    {"residual_blend", {{"N", 1024}, {"C", 256}}},
+    {"residual_rmsnorm", {{"N", 1024}, {"C", 256}}},
+    {"rotary_embedding", {{"B", 4}, {"T", 256}, {"H", 2}, {"K", 2}, {"D", 128}, {"D2", 64}}},
+    {"qk_rmsnorm", {{"B", 4}, {"T", 256}, {"H", 2}, {"K", 2}, {"D", 128}}},
+    {"rope_qk_fused", {{"B", 4}, {"T", 256}, {"H", 2}, {"K", 2}, {"D", 128}, {"D2", 64}}},
+    {"layernorm", {{"N", 1024}, {"C", 256}}},
 };
 
 struct FreeAligned {
@@ -166,11 +173,34 @@ std::string describe_axes(const Shape& shape) {
   return text + (shape.weighted ? " w" : "");
 }
 
-// The arrays as long as the output or the first matrix: what a copy of the same mix moves.
-const float* large(const std::vector<Tensor>& tensors, int which) {
+// One pass of a copy with the same mix: one or two arrays read, one written, or one read only.
+struct Pass {
+  const float *first, *second;
+  float* out;
+  int64_t elements;
+};
+
+// The arrays that count, in order.
+std::vector<const Tensor*> large(const std::vector<Tensor>& tensors) {
+  std::vector<const Tensor*> found;
   for (const Tensor& t : tensors)
-    if (t.shape.size() == 2 && which-- == 0) return t.memory.get();
-  return nullptr;
+    if (t.shape.size() >= 2) found.push_back(&t);
+  return found;
+}
+
+// Output i is copied from input i, and from the input as far behind that as there are outputs where
+// it is as long.
+std::vector<Pass> copy_passes(const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs) {
+  const auto in = large(inputs), out = large(outputs);
+  if (out.empty()) return {{in.front()->memory.get(), nullptr, nullptr, in.front()->elements}};
+  std::vector<Pass> passes;
+  for (size_t i = 0; i < out.size(); ++i) {
+    const size_t other = i + out.size();
+    const bool two = other < in.size() && in[other]->elements == out[i]->elements;
+    passes.push_back({in[i]->memory.get(), two ? in[other]->memory.get() : nullptr,
+                      out[i]->memory.get(), out[i]->elements});
+  }
+  return passes;
 }
 
 void bench_shape(const Shape& shape, const Builder& builder, Engine& cpu, int rounds, int threads,
@@ -190,29 +220,34 @@ void bench_shape(const Shape& shape, const Builder& builder, Engine& cpu, int ro
     for (const TensorSpec& t : operation.outputs) outputs.push_back(make_tensor(t, shape, random));
     const Prepared ours(champion.table(), operation, inputs, outputs, champion_saved, threads);
     const Prepared plain(reference.table(), operation, inputs, outputs, reference_saved, 1);
-    const float* first = large(inputs, 0);
-    const float* second = large(inputs, 1);
-    float* out = const_cast<float*>(large(outputs, 0));
-    const int64_t elements = inputs[shape.target == "loss_prelude" && operation.index == KL_BACKWARD ? 1 : 0].elements;
+    const std::vector<Pass> passes = copy_passes(inputs, outputs);
+    const bool writes = passes.front().out != nullptr;
+    const int64_t elements = passes.front().elements;
+    const auto copy = [&](bool streamed) {
+      for (const Pass& pass : passes)
+        move_bytes(pass.first, pass.second, pass.out, pass.elements, streamed, threads);
+    };
 
     std::vector<double> champion_ms, cached_ms, streamed_ms, reference_ms;
     ours.run();
     plain.run();
     for (int round = 0; round < rounds; ++round) {
       champion_ms.push_back(time_ms(threads, [&] { ours.run(); }));
-      cached_ms.push_back(time_ms(threads, [&] { move_bytes(first, second, out, elements, false, threads); }));
+      cached_ms.push_back(time_ms(threads, [&] { copy(false); }));
       if (round % 8 != 0) continue;
-      if (out != nullptr)
-        streamed_ms.push_back(time_ms(threads, [&] { move_bytes(first, second, out, elements, true, threads); }));
+      if (writes) streamed_ms.push_back(time_ms(threads, [&] { copy(true); }));
       reference_ms.push_back(time_ms(1, [&] { plain.run(); }));
       // Streamed stores leave the caches without the output: two cached passes bring it back.
-      for (int pass = 0; pass < 2; ++pass) move_bytes(first, second, out, elements, false, threads);
+      for (int pass = 0; pass < 2; ++pass) copy(false);
     }
     oracle::Cost cost{};
     oracle.table().cost(&ours.problem(), &cost);
     const double moved = cost.bytes_read + cost.bytes_written, ms = decile(champion_ms);
-    const double copied = static_cast<double>(elements) * 4 * (1 + (second != nullptr) + (out != nullptr));
-    const double copy_ms = std::min(decile(cached_ms), out != nullptr ? decile(streamed_ms) : 1e30);
+    double copied = 0;
+    for (const Pass& pass : passes)
+      copied += static_cast<double>(pass.elements) * 4 *
+                (1 + (pass.second != nullptr) + (pass.out != nullptr));
+    const double copy_ms = std::min(decile(cached_ms), writes ? decile(streamed_ms) : 1e30);
     const double copy_rate = copied / copy_ms * 1e-6, rate = moved / ms * 1e-6;
     fmt::print("{:<21} {:<9} {:<14} {:>8.3f} {:>8.1f} {:>8.1f} {:>7.0f} % {:>9.1f}x", target.key,
                operation.name, describe_axes(shape), ms, rate, copy_rate, 100 * rate / copy_rate,
