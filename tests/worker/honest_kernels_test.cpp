@@ -125,6 +125,25 @@ TEST(Worker, carries_saved_from_forward_to_backward_through_poisoned_scratch) {
   EXPECT_EQ(0, std::memcmp(w->data(dx), w->data(x), kCount * sizeof(float)));
 }
 
+TEST(Worker, lends_sgemm_to_a_library_whose_target_lists_it_and_to_no_other) {
+  auto k = value_of(host(library("honest")));
+  CallBinding binding;
+  binding.inputs = {floats(k.x)};
+  binding.outputs = {floats(k.y)};
+  const std::string listed[] = {"sgemm"};
+  const ArmId lent = value_of(k.worker->load(library("borrows_sgemm"), "add_one", listed));
+  const CallId call = value_of(k.worker->prepare(lent, binding));
+  for (int repetition = 0; repetition < 3; ++repetition) {
+    const auto timing = value_of(k.worker->run(call));
+    ASSERT_EQ(timing.code, KL_OK) << timing.text;
+    EXPECT_EQ(k.output()[10], 20);
+    EXPECT_EQ(k.output()[kCount - 1], 2 * (kCount - 1));
+  }
+  const ArmId unlisted = value_of(k.worker->load(library("borrows_sgemm"), "add_one"));
+  const CallId refused = value_of(k.worker->prepare(unlisted, binding));
+  EXPECT_EQ(value_of(k.worker->run(refused)).code, KL_UNSUPPORTED);
+}
+
 TEST(Worker, gives_buffers_again_after_dropping_them) {
   auto k = value_of(host(library("honest")));
   for (int i = 0; i < 3; ++i) {
