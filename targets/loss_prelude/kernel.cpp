@@ -2,8 +2,8 @@
 // backward reads them once more and writes the gradient: 3 passes over [N,V] in all.
 //
 // |s*tanh(z/s)| <= s, so for s <= 40 exp needs no shift and no row maximum to stay in range.
+#include <kernel_lab/exponential.hpp>
 #include <kernel_lab/kernel.hpp>
-#include <kernel_lab/lanes.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -11,14 +11,13 @@
 
 namespace {
 
-using kl::BitLanes;
 using kl::kLanes;
 using kl::Lanes;
+using kl::Softcap;
 
 constexpr int64_t kElementsPerThread = 8 * 1024;     // fewer are not worth waking a thread for
 constexpr int64_t kStreamBytes = int64_t{24} << 20;  // an output that will not stay in a cache
 constexpr double kNoShiftSoftcap = 40;
-constexpr double kLog2E = 1.4426950408889634;
 constexpr int32_t kIgnored = -1;
 
 struct Plan {
@@ -90,65 +89,7 @@ kl_result prepare(const kl_problem* p, const kl_services*, kl_plan* plan) {
   return kl::ok();
 }
 
-// 2^(x*c) = scale * (1 + q): scale = 2^k with k the nearest integer of x*c, and q = 2^(x*c-k) - 1
-// by a minimax polynomial without constant term (relative error 1.1e-8). -126 <= x*c <= 127.
-struct Power {
-  Lanes scale, q;
-};
-// A constant as the sum of two floats: its rounding alone would shift every power of a row.
-struct Factor {
-  Lanes high, low;
-  explicit Factor(double c)
-      : high(kl::lanes(static_cast<float>(c))),
-        low(kl::lanes(static_cast<float>(c - static_cast<float>(c)))) {}
-};
-inline Power power_of_two(Lanes x, const Factor& c) {
-  const Lanes shifter = kl::lanes(12582912.0f + 127.0f);  // 1.5 * 2^23 + the exponent's bias
-  const Lanes shifted = x * c.high + shifter;
-  const Lanes f = x * c.low + (x * c.high - (shifted - shifter));
-  Lanes q = kl::lanes(1.54035126e-4f);
-  q = q * f + kl::lanes(1.33909643e-3f);
-  q = q * f + kl::lanes(9.61823836e-3f);
-  q = q * f + kl::lanes(5.55035696e-2f);
-  q = q * f + kl::lanes(2.40226492e-1f);
-  q = q * f + kl::lanes(6.93147182e-1f);
-  return {reinterpret_cast<Lanes>(reinterpret_cast<BitLanes>(shifted) << 23), q * f};
-}
-
-// The softcap, folded into the constants for t = tanh(z/s) and exp(s*t - s*shift).
-struct Cap {
-  Factor to_tanh;     // 2*log2(e)/s
-  Factor to_exp;      // s*log2(e)
-  Factor to_half_exp;
-  Lanes largest;      // where tanh is 1
-  Lanes smallest;     // where half the exponent vanishes
-  explicit Cap(double s)
-      : to_tanh(2 * kLog2E / s),
-        to_exp(s * kLog2E),
-        to_half_exp(s * kLog2E / 2),
-        largest(kl::lanes(static_cast<float>(15 * s / kLog2E))),
-        smallest(kl::lanes(static_cast<float>(-252 / (s * kLog2E)))) {}
-  // tanh(u) = e/(e + 2) with e = exp(2u) - 1, accurate near 0 too.
-  Lanes tanh(Lanes z) const {
-    const Power p = power_of_two(kl::at_most(kl::at_least(z, -largest), largest), to_tanh);
-    const Lanes e = p.scale * p.q + (p.scale - kl::lanes(1.0f));
-    return e / (e + kl::lanes(2.0f));
-  }
-  // Unshifted (s <= 40) the power is in range as it is; shifted it may vanish, so half the
-  // exponent is squared.
-  template <bool shifted>
-  Lanes exp(Lanes t, Lanes shift) const {
-    if constexpr (!shifted) {
-      const Power p = power_of_two(t, to_exp);
-      return p.scale * p.q + p.scale;
-    }
-    const Power p = power_of_two(kl::at_least(t - shift, smallest), to_half_exp);
-    const Lanes half = p.scale * p.q + p.scale;
-    return half * half;
-  }
-};
-
-float largest_tanh(const float* z, int64_t vocabulary, const Cap& cap) {
+float largest_tanh(const float* z, int64_t vocabulary, const Softcap& cap) {
   float largest = -std::numeric_limits<float>::infinity();
 #pragma omp simd reduction(max : largest)
   for (int64_t v = 0; v < vocabulary; ++v) largest = z[v] > largest ? z[v] : largest;
@@ -157,7 +98,7 @@ float largest_tanh(const float* z, int64_t vocabulary, const Cap& cap) {
 
 // Short sums in registers, their sum in double: what the sum rounds, a whole row's gradient shows.
 template <bool shifted>
-double sum_of_exp(const float* z, int64_t vocabulary, const Cap& cap, Lanes shift) {
+double sum_of_exp(const float* z, int64_t vocabulary, const Softcap& cap, Lanes shift) {
   constexpr int64_t kBlock = 16 * kLanes;
   const auto at = [&](int64_t v) __attribute__((always_inline)) {
     return cap.exp<shifted>(cap.tanh(kl::load(z + v)), shift);
@@ -190,7 +131,7 @@ void forward(const Plan& plan, const kl_call* call) {
   float* nll = kl::data<float>(call->outputs[0]);
   auto* saved = static_cast<SavedRow*>(call->saved);
   const double softcap = call->scalars[0];
-  const Cap cap(softcap);
+  const Softcap cap(softcap);
 #pragma omp parallel for schedule(static) num_threads(plan.threads)
   for (int64_t n = 0; n < plan.rows; ++n) {
     const float* z = logits + n * plan.vocabulary;
@@ -216,7 +157,7 @@ void forward(const Plan& plan, const kl_call* call) {
 
 // Gradient of one row: factor * exp(s*t) * (1 - t^2), where factor = g / sum.
 template <bool shifted, bool streamed>
-void gradient_row(const float* z, float* dz, int64_t vocabulary, const Cap& cap, Lanes shift,
+void gradient_row(const float* z, float* dz, int64_t vocabulary, const Softcap& cap, Lanes shift,
                   Lanes factor) {
   const auto gradient = [&](Lanes x) {
     const Lanes t = cap.tanh(x);
@@ -240,7 +181,7 @@ void backward(const Plan& plan, const kl_call* call) {
   const int32_t* targets = kl::data<const int32_t>(call->inputs[2]);
   float* dlogits = kl::data<float>(call->outputs[0]);
   const auto* saved = static_cast<const SavedRow*>(call->saved);
-  const Cap cap(call->scalars[0]);
+  const Softcap cap(call->scalars[0]);
 #pragma omp parallel num_threads(plan.threads)
   {
 #pragma omp for schedule(static)
