@@ -16,7 +16,7 @@ class CheckpointTest : public testing::Test {
   std::unique_ptr<Session> open(const Config& config) const {
     auto dataset = open_dataset(config, {});
     EXPECT_TRUE(dataset.ok()) << dataset.error().what;
-    auto session = Session::open(config, std::move(*dataset), test_champions());
+    auto session = Session::open(config, std::move(*dataset), test_champions(config));
     EXPECT_TRUE(session.ok()) << session.error().what;
     return std::move(*session);
   }

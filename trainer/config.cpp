@@ -8,6 +8,7 @@
 #include <charconv>
 #include <set>
 #include <sstream>
+#include <tuple>
 #include <toml++/toml.h>
 
 namespace kl::trainer {
@@ -88,6 +89,13 @@ Outcome validate(const Config& c) {
   if (c.window_pattern.empty() ||
       c.window_pattern.find_first_not_of("SL") != std::string::npos)
     return wrong("window_pattern is '" + c.window_pattern + "'", "use the letters S and L");
+  const std::tuple<const char*, const std::string&, std::string_view> regions[] = {
+      {"rotary", c.rotary, "rope_qk_fused"},
+      {"second_norm", c.second_norm, "residual_rmsnorm"},
+      {"mlp_output", c.mlp_output, "residual_rmsnorm"}};
+  for (const auto& [region, value, fused] : regions)
+    if (value != "parts" && value != fused)
+      return wrong(std::string(region) + " is '" + value + "'", "use " + std::string(fused) + " or parts");
   if (c.device != "cpu" && c.device != "cuda")
     return wrong("device is '" + c.device + "'", "use cpu or cuda");
   if (c.loss_rows != 0 && (c.device == "cpu" || c.loss_rows < 0 || c.tokens() % c.loss_rows != 0))

@@ -34,6 +34,10 @@ struct Config {
   double decay_fraction = 0.5;
   int64_t seed = 1;
   int64_t threads = 0;
+  // regions: the seam that runs each, or "parts" for the seams inside it
+  std::string rotary = "parts";
+  std::string second_norm = "parts";
+  std::string mlp_output = "parts";
   // AdamW
   double lr_head = 0.004;
   double lr_embedding = 0.6;
@@ -75,6 +79,9 @@ struct Config {
     v("decay_fraction", self.decay_fraction, "last part of the run, in which the rate falls to 0");
     v("seed", self.seed, "fixes initial weights and the order of tokens");
     v("threads", self.threads, "0: every core this process may use");
+    v("rotary", self.rotary, "rope_qk_fused; parts: rotary_embedding, qk_rmsnorm");
+    v("second_norm", self.second_norm, "residual_rmsnorm; parts: launch_fusion, rmsnorm");
+    v("mlp_output", self.mlp_output, "residual_rmsnorm: after the last layer the add and the final norm at once; parts: launch_fusion, rmsnorm");
     v("lr_head", self.lr_head, "AdamW, times (width / 768)^-1/2");
     v("lr_embedding", self.lr_embedding, "AdamW, times (width / 768)^-1/2");
     v("lr_value_embedding", self.lr_value_embedding, "AdamW, times (width / 768)^-1/2");

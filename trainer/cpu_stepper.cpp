@@ -13,13 +13,14 @@ Result<std::unique_ptr<Stepper>> CpuStepper::open(const Config& config, const La
                                                   const DatasetFacts& data, const SeamFiles& files) {
   const int threads = config.threads > 0 ? static_cast<int>(config.threads) : usable_cores();
   set_threads(threads);
-  KL_TRY(auto seams, SeamSet::open(config, files, data.piece_bytes, threads));
-  return std::unique_ptr<Stepper>(new CpuStepper(config, layout, std::move(seams), threads));
+  KL_TRY(auto seams, SeamSet::open(config, files, threads));
+  return std::unique_ptr<Stepper>(new CpuStepper(config, layout, data, std::move(seams), threads));
 }
 
-CpuStepper::CpuStepper(const Config& config, const Layout& layout, std::unique_ptr<SeamSet> seams, int threads)
+CpuStepper::CpuStepper(const Config& config, const Layout& layout, const DatasetFacts& data,
+                       std::unique_ptr<SeamSet> seams, int threads)
     : config_(config), threads_(threads), seams_(std::move(seams)),
-      model_(config, layout, *seams_, threads), optimiser_(config, layout),
+      model_(config, layout, *seams_, data.piece_bytes, threads), optimiser_(config, layout),
       weights_(static_cast<size_t>(layout.size())), gradients_(weights_.size()) {}
 
 double CpuStepper::accumulate_gradients(std::span<const int32_t> inputs, std::span<const int32_t> targets) {

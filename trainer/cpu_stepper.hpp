@@ -34,7 +34,8 @@ class CpuStepper : public Stepper {
   std::string maths_library() const override;
 
  private:
-  CpuStepper(const Config& config, const Layout& layout, std::unique_ptr<SeamSet> seams, int threads);
+  CpuStepper(const Config& config, const Layout& layout, const DatasetFacts& data, std::unique_ptr<SeamSet> seams,
+             int threads);
   double accumulate_gradients(std::span<const int32_t> inputs, std::span<const int32_t> targets);
 
   const Config& config_;

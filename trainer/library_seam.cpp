@@ -22,21 +22,34 @@ void move_elements(F* values, int64_t count, uint64_t key) {
 }  // namespace
 
 Result<LibrarySeam> LibrarySeam::open(const std::filesystem::path& path, const std::string& target,
-                                      CallForm forward, CallForm backward, int sites, int threads) {
+                                      std::span<const std::string> services,
+                                      std::vector<SeamForm> forms, int threads) {
   KL_TRY(KernelLibrary library, KernelLibrary::load(path, target));
   LibrarySeam seam(std::move(library));
-  seam.target_ = target;
   const DLDevice cpu{kDLCPU, 0};
-  KL_TRY(seam.forward_,
-         PreparedCall::prepare(seam.library_, target, KL_FORWARD, std::move(forward), cpu, threads));
-  KL_TRY(seam.backward_,
-         PreparedCall::prepare(seam.library_, target, KL_BACKWARD, std::move(backward), cpu, threads));
-  seam.saved_stride_ = (seam.forward_.saved_bytes() + 63) / 64 * 64;
+  size_t scratch_bytes = 0;
+  for (SeamForm& form : forms) {
+    Shape& shape = seam.shapes_.emplace_back();
+    const auto prepare = [&](int32_t operation, CallForm& call) {
+      return PreparedCall::prepare(seam.library_, target, operation, std::move(call), cpu, threads,
+                                   services);
+    };
+    KL_TRY(shape.forward, prepare(KL_FORWARD, form.forward));
+    if (form.backward) {
+      KL_TRY(shape.backward, prepare(KL_BACKWARD, *form.backward));
+    }
+    seam.saved_stride_ = std::max(seam.saved_stride_, (shape.forward.saved_bytes() + 63) / 64 * 64);
+    scratch_bytes =
+        std::max({scratch_bytes, shape.forward.scratch_bytes(), shape.backward.scratch_bytes()});
+    for (const int site : form.sites) {
+      seam.of_site_.resize(std::max(seam.of_site_.size(), static_cast<size_t>(site) + 1));
+      seam.of_site_[static_cast<size_t>(site)] = seam.shapes_.size() - 1;
+    }
+  }
   seam.arena_ = std::make_unique<Arena>();
   char *saved = nullptr, *scratch = nullptr;
-  seam.arena_->reserve(saved, static_cast<int64_t>(seam.saved_stride_) * sites);
-  seam.arena_->reserve(scratch, static_cast<int64_t>(std::max(seam.forward_.scratch_bytes(),
-                                                              seam.backward_.scratch_bytes())));
+  seam.arena_->reserve(saved, static_cast<int64_t>(seam.saved_stride_ * seam.of_site_.size()));
+  seam.arena_->reserve(scratch, static_cast<int64_t>(scratch_bytes));
   seam.arena_->commit();
   seam.saved_ = saved;
   seam.scratch_ = scratch;
@@ -46,8 +59,9 @@ Result<LibrarySeam> LibrarySeam::open(const std::filesystem::path& path, const s
 void LibrarySeam::run(PreparedCall& call, int site, std::initializer_list<const void*> inputs,
                       std::initializer_list<void*> outputs) {
   const int64_t start = monotonic_ns();
-  const auto refusal = call.run(library_, inputs, outputs, saved_ + static_cast<size_t>(site) * saved_stride_,
-                                scratch_, nullptr);
+  const auto refusal =
+      call.run(library_, inputs, outputs, saved_ + static_cast<size_t>(site) * saved_stride_,
+               scratch_, nullptr);
   if (refusal && !fault_) fault_ = refusal;
   counts_.ns += monotonic_ns() - start;
   if (!perturb_) return;
@@ -58,8 +72,10 @@ void LibrarySeam::run(PreparedCall& call, int site, std::initializer_list<const 
 
 void LibrarySeam::move_last_place(const DLTensor& output, uint64_t key) const {
   if (output.ndim == 0 || output.dtype.code != kDLFloat) return;
-  if (output.dtype.bits == 32) move_elements(static_cast<float*>(output.data), elements(output), key);
-  if (output.dtype.bits == 64) move_elements(static_cast<double*>(output.data), elements(output), key);
+  if (output.dtype.bits == 32)
+    move_elements(static_cast<float*>(output.data), elements(output), key);
+  if (output.dtype.bits == 64)
+    move_elements(static_cast<double*>(output.data), elements(output), key);
 }
 
 Outcome LibrarySeam::fault() const {

@@ -1,5 +1,6 @@
-// One seam held by a kernel library: prepared once, called at every site of the step, counted and
-// timed. Errors of a call are kept and asked for once a step, so that the step list stays plain.
+// One seam held by a kernel library: prepared once for each shape, called at every site of the
+// step, counted and timed. Errors of a call are kept and asked for once a step, so that the step
+// list stays plain.
 #pragma once
 
 #include <trainer/arena.hpp>
@@ -28,36 +29,48 @@ struct SeamCounts {
   }
 };
 
+// One shape at which a seam is called, and the calls of a pass that have it.
+struct SeamForm {
+  CallForm forward;
+  std::optional<CallForm> backward;
+  std::vector<int> sites;
+};
+
 class LibrarySeam {
  public:
-  // The library must accept both calls. `sites`: calls of one forward pass, each with its own saved.
+  // The library must accept every form. Each site has its own `saved`.
   static Result<LibrarySeam> open(const std::filesystem::path& library, const std::string& target,
-                                  CallForm forward, CallForm backward, int sites, int threads);
+                                  std::span<const std::string> services,
+                                  std::vector<SeamForm> forms, int threads);
 
-  void forward(int site, std::initializer_list<const void*> inputs, std::initializer_list<void*> outputs) {
-    run(forward_, site, inputs, outputs);
+  void forward(int site, std::initializer_list<const void*> inputs,
+               std::initializer_list<void*> outputs) {
+    run(shapes_[of_site_[static_cast<size_t>(site)]].forward, site, inputs, outputs);
     ++counts_.forward;
   }
-  void backward(int site, std::initializer_list<const void*> inputs, std::initializer_list<void*> outputs) {
-    run(backward_, site, inputs, outputs);
+  void backward(int site, std::initializer_list<const void*> inputs,
+                std::initializer_list<void*> outputs) {
+    run(shapes_[of_site_[static_cast<size_t>(site)]].backward, site, inputs, outputs);
     ++counts_.backward;
   }
   // Moves every element of every output by -1, 0 or +1 unit in the last place after each call.
   void perturb(uint64_t seed) { perturb_ = seed; }
 
   const SeamCounts& counts() const { return counts_; }
-  const std::string& target() const { return target_; }
   Outcome fault() const;  // the first error a call returned
 
  private:
+  struct Shape {
+    PreparedCall forward, backward;
+  };
   explicit LibrarySeam(KernelLibrary library) : library_(std::move(library)) {}
   void run(PreparedCall& call, int site, std::initializer_list<const void*> inputs,
            std::initializer_list<void*> outputs);
   void move_last_place(const DLTensor& output, uint64_t key) const;
 
   KernelLibrary library_;
-  std::string target_;
-  PreparedCall forward_, backward_;
+  std::vector<Shape> shapes_;
+  std::vector<size_t> of_site_;  // which shape a site has
   std::unique_ptr<Arena> arena_;
   char *saved_ = nullptr, *scratch_ = nullptr;
   size_t saved_stride_ = 0;

@@ -6,58 +6,91 @@
 #include <trainer/parameters.hpp>
 #include <trainer/seam.hpp>
 
+#include <span>
+#include <vector>
+
 namespace kl::trainer {
 
-// What forward keeps of one layer for backward. N = B*T.
+// What forward keeps of one layer for backward. N = B*T; null where the chosen regions do not need
+// it.
 template <class R>
 struct LayerActivations {
-  R* x;     // [N,C]    input
-  R* xb;    // [N,C]    lambda * x + mu * x0
-  R* n1;    // [N,C]    rmsnorm(xb)
-  R* q;     // [N,H,D]  rotated and normed
-  R* k;     // [N,K,D]  rotated and normed
-  R* v;     // [N,K,D]  with the gated value embedding
-  R* rq;    // [N,H]    reciprocal rms of q
-  R* rk;    // [N,K]
-  R* gate;  // [N,K]
-  R* p;     // [B,H,T,T] attention probabilities
-  R* o;     // [N,H,D]  attention output
-  R* xa;    // [N,C]    after attention
-  R* n2;    // [N,C]    rmsnorm(xa)
-  R* h;     // [N,4C]
-  R* a;     // [N,4C]   relu(h)^2
+  R* x = nullptr;   // [N,C]    input
+  R* xb = nullptr;  // [N,C]    lambda * x + mu * x0
+  R* n1 = nullptr;  // [N,C]    rmsnorm(xb)
+  R* q0 = nullptr;  // [N,H,D]  n1 Wq^T
+  R* k0 = nullptr;  // [N,K,D]
+  R* v0 = nullptr;  // [N,K,D]  before the gated value embedding; v itself where there is none
+  R* ve = nullptr;  // [N,K,D]  rows of the value embedding
+  R* qr = nullptr;  // [N,H,D]  rotated, where rotation and norm are two seams
+  R* kr = nullptr;  // [N,K,D]
+  R* q = nullptr;   // [N,H,D]  rotated and normed
+  R* k = nullptr;   // [N,K,D]
+  R* v = nullptr;   // [N,K,D]
+  R* p = nullptr;   // [B,H,T,T] attention probabilities
+  R* o = nullptr;   // [N,H,D]  attention output
+  R* xa = nullptr;  // [N,C]    after attention
+  R* n2 = nullptr;  // [N,C]    rmsnorm(xa)
+  R* h = nullptr;   // [N,4C]   n2 W1^T
+  R* a = nullptr;   // [N,4C]   relu(h)^2
 };
 
 template <class R>
 class Model {
  public:
   // `threads` bounds the scratch of attention. Allocates everything; a step allocates nothing.
-  Model(const Config& config, const Layout& layout, Seams<R>& seams, int threads);
+  Model(const Config& config, const Layout& layout, Seams<R>& seams,
+        std::span<const int32_t> token_bytes, int threads);
 
   // Mean nats per valid target (target -1 is ignored), summed in double.
   double forward(const R* weights, const int32_t* tokens, const int32_t* targets);
   // After forward: gradients += scale * d(sum of nll)/d(weights).
-  void backward(const R* weights, R* gradients, const int32_t* tokens, const int32_t* targets, R scale);
+  void backward(const R* weights, R* gradients, const int32_t* tokens, const int32_t* targets,
+                R scale);
 
   const R* nll() const { return nll_; }        // [N], of the last forward
   const R* logits() const { return logits_; }  // [N,V], before softcap
   size_t arena_bytes() const { return arena_.bytes(); }
 
  private:
-  void layer_forward(int64_t i, const View<const R>& w, const int32_t* tokens);
-  void layer_backward(int64_t i, const View<const R>& w, const View<R>& g, const int32_t* tokens);
-  R* layer_output(int64_t i) { return i + 1 < L ? layers_[static_cast<size_t>(i) + 1].x : x_; }
+  using Layer = LayerActivations<R>;
+  // The regions of a block, in the order of the step; backward takes dx_, the gradient of the
+  // block's output, and leaves that of its input there.
+  void block_start(int64_t i, const View<const R>& w);
+  void projections(int64_t i, const View<const R>& w, const int32_t* tokens);
+  void rotary(int64_t i);
+  void attention(int64_t i);
+  void attention_output(int64_t i, const View<const R>& w);
+  void mlp(int64_t i, const View<const R>& w);
+  void mlp_backward(int64_t i, const View<const R>& w, const View<R>& g);
+  void attention_output_backward(int64_t i, const View<const R>& w, const View<R>& g);
+  void attention_backward(int64_t i);
+  void rotary_backward(int64_t i);
+  void projections_backward(int64_t i, const View<const R>& w, const View<R>& g,
+                            const int32_t* tokens);
+  void block_start_backward(int64_t i, const View<const R>& w, const View<R>& g);
+  // dx_ becomes the gradient of `sum` of an add whose sum goes on as it is and through a norm.
+  void norm_backward(int norm_site, bool fused, int add_site, const R* sum);
+
+  Layer& layer(int64_t i) { return layers_[static_cast<size_t>(i)]; }
+  R* layer_output(int64_t i) { return i + 1 < L ? layer(i + 1).x : x_; }
+  bool has_value_embedding(int64_t i) { return layer(i).ve != nullptr; }
+  // The add after the last MLP and the final norm are one seam.
+  bool last_add_norms(int64_t i) const { return final_add_fused_ && i == L - 1; }
 
   const Layout& layout_;
   Seams<R>& seams_;
+  const std::vector<int32_t> token_bytes_;  // [V]
   const int64_t B, T, N, C, V, L, H, K, D;
-  const R eps_;
+  const bool rotary_fused_, second_norm_fused_, final_add_fused_;
   std::vector<int64_t> windows_;
   Arena arena_;
-  std::vector<LayerActivations<R>> layers_;
-  R *embedded_, *x0_, *x_, *nf_, *logits_, *nll_, *cosine_, *sine_;
+  std::vector<Layer> layers_;
+  R *embedded_, *x0_, *x_, *nf_, *update_, *logits_, *nll_, *cosine_, *sine_;
+  double nll_sum_ = 0, byte_sum_ = 0;
   // gradients of activations, shared by all layers
-  R *dx_, *dx0_, *dn_, *dtmp_, *dq_, *dk_, *dv_, *do_, *da_, *dh_, *dgate_, *dlogits_, *scratch_, *partial_;
+  R *dx_, *dother_, *dx0_, *dn_, *dq_, *dk_, *dv_, *dq0_, *dk0_, *do_, *da_, *dh_, *dgate_, *dve_,
+      *dlogits_, *scratch_;
 };
 
 extern template class Model<float>;

@@ -49,40 +49,16 @@ void gather_backward(R* dtable, const R* de, const int32_t* tokens, int64_t N, i
 }
 
 template <class R>
-void residual_blend(R* y, const R* x, const R* x0, R lambda, R mu, int64_t size) {
-#pragma omp parallel for simd schedule(static)
-  for (int64_t i = 0; i < size; ++i) y[i] = lambda * x[i] + mu * x0[i];
-}
-
-template <class R>
-void residual_blend_backward(R* dx, R* dx0, R* dlambda, R* dmu, const R* x, const R* x0, R lambda,
-                             R mu, int64_t N, int64_t C, R* partial) {
-#pragma omp parallel for schedule(static)
-  for (int64_t n = 0; n < N; ++n) {
-    R by_x = 0, by_x0 = 0;
-#pragma omp simd reduction(+ : by_x, by_x0)
-    for (int64_t i = n * C; i < (n + 1) * C; ++i) {
-      by_x += dx[i] * x[i];
-      by_x0 += dx[i] * x0[i];
-      dx0[i] += mu * dx[i];
-      dx[i] *= lambda;
-    }
-    partial[2 * n] = by_x;
-    partial[2 * n + 1] = by_x0;
-  }
-  double sum_x = 0, sum_x0 = 0;
-  for (int64_t n = 0; n < N; ++n) {
-    sum_x += static_cast<double>(partial[2 * n]);
-    sum_x0 += static_cast<double>(partial[2 * n + 1]);
-  }
-  *dlambda += static_cast<R>(sum_x);
-  *dmu += static_cast<R>(sum_x0);
-}
-
-template <class R>
 void add(R* y, const R* x, int64_t size) {
 #pragma omp parallel for simd schedule(static)
   for (int64_t i = 0; i < size; ++i) y[i] += x[i];
+}
+
+template <class R>
+void add_columns(R* y, const R* x, int64_t N, int64_t C, int64_t columns) {
+#pragma omp parallel for schedule(static)
+  for (int64_t n = 0; n < N; ++n)
+    for (int64_t c = 0; c < columns; ++c) y[n * C + c] += x[n * columns + c];
 }
 
 template <class R>
@@ -94,98 +70,6 @@ void rotary_tables(R* cosine, R* sine, int64_t T, int64_t D) {
       cosine[t * (D / 2) + d] = R(to_bf16(static_cast<float>(std::cos(angle))));
       sine[t * (D / 2) + d] = R(to_bf16(static_cast<float>(std::sin(angle))));
     }
-}
-
-template <class R>
-void rotary_norm(R* x, R* r, const R* cosine, const R* sine, int64_t N, int64_t T, int64_t H,
-                 int64_t D, R eps) {
-  const int64_t half = D / 2;
-#pragma omp parallel for collapse(2) schedule(static)
-  for (int64_t n = 0; n < N; ++n)
-    for (int64_t h = 0; h < H; ++h) {
-      R* x1 = x + (n * H + h) * D;
-      R* x2 = x1 + half;
-      const R* c = cosine + n % T * half;
-      const R* s = sine + n % T * half;
-      R sum = 0;
-#pragma omp simd reduction(+ : sum)
-      for (int64_t d = 0; d < half; ++d) {
-        const R y1 = x1[d] * c[d] + x2[d] * s[d];
-        const R y2 = x2[d] * c[d] - x1[d] * s[d];
-        x1[d] = y1;
-        x2[d] = y2;
-        sum += y1 * y1 + y2 * y2;
-      }
-      const R scale = 1 / std::sqrt(sum / R(D) + eps);
-      r[n * H + h] = scale;
-#pragma omp simd
-      for (int64_t d = 0; d < D; ++d) x1[d] *= scale;
-    }
-}
-
-template <class R>
-void rotary_norm_backward(R* dx, const R* y, const R* r, const R* cosine, const R* sine, int64_t N,
-                          int64_t T, int64_t H, int64_t D) {
-  const int64_t half = D / 2;
-#pragma omp parallel for collapse(2) schedule(static)
-  for (int64_t n = 0; n < N; ++n)
-    for (int64_t h = 0; h < H; ++h) {
-      R* d1 = dx + (n * H + h) * D;
-      R* d2 = d1 + half;
-      const R* y1 = y + (n * H + h) * D;
-      const R* y2 = y1 + half;
-      const R* c = cosine + n % T * half;
-      const R* s = sine + n % T * half;
-      const R scale = r[n * H + h];
-      R dot = 0;
-#pragma omp simd reduction(+ : dot)
-      for (int64_t d = 0; d < D; ++d) dot += d1[d] * y1[d];
-      dot /= R(D);
-#pragma omp simd
-      for (int64_t d = 0; d < half; ++d) {
-        const R g1 = scale * (d1[d] - y1[d] * dot);  // of the rotated value
-        const R g2 = scale * (d2[d] - y2[d] * dot);
-        d1[d] = g1 * c[d] - g2 * s[d];
-        d2[d] = g1 * s[d] + g2 * c[d];
-      }
-    }
-}
-
-template <class R>
-void value_gate(R* v, R* g, const R* table, const int32_t* tokens, int64_t N, int64_t K, int64_t D) {
-#pragma omp parallel for collapse(2) schedule(static)
-  for (int64_t n = 0; n < N; ++n)
-    for (int64_t k = 0; k < K; ++k) {
-      const R gate = 2 / (1 + std::exp(-g[n * K + k]));
-      g[n * K + k] = gate;
-      R* to = v + (n * K + k) * D;
-      const R* from = table + (tokens[n] * K + k) * D;
-#pragma omp simd
-      for (int64_t d = 0; d < D; ++d) to[d] += gate * from[d];
-    }
-}
-
-template <class R>
-void value_gate_backward(R* dtable, R* da, const R* dv, const R* g, const R* table,
-                         const int32_t* tokens, int64_t N, int64_t K, int64_t D) {
-#pragma omp parallel
-  {
-#pragma omp for collapse(2) schedule(static)
-    for (int64_t n = 0; n < N; ++n)
-      for (int64_t k = 0; k < K; ++k) {
-        const R* dy = dv + (n * K + k) * D;
-        const R* row = table + (tokens[n] * K + k) * D;
-        R dot = 0;
-#pragma omp simd reduction(+ : dot)
-        for (int64_t d = 0; d < D; ++d) dot += dy[d] * row[d];
-        const R gate = g[n * K + k];
-        da[n * K + k] = dot * gate * (1 - gate / 2);  // 2 sigmoid' = gate (1 - gate / 2)
-      }
-    const auto [begin, end] = my_columns(K * D);
-    for (int64_t n = 0; n < N; ++n)
-      for (int64_t c = begin; c < end; ++c)
-        dtable[tokens[n] * K * D + c] += g[n * K + c / D] * dv[n * K * D + c];
-  }
 }
 
 template <class R>
@@ -265,17 +149,9 @@ void attention_backward(R* dq, R* dk, R* dv, const R* d_o, const R* p, const R* 
 #define KL_INSTANTIATE(R)                                                                         \
   template void gather(R*, const R*, const int32_t*, int64_t, int64_t);                           \
   template void gather_backward(R*, const R*, const int32_t*, int64_t, int64_t);                  \
-  template void residual_blend(R*, const R*, const R*, R, R, int64_t);                            \
-  template void residual_blend_backward(R*, R*, R*, R*, const R*, const R*, R, R, int64_t,        \
-                                        int64_t, R*);                                             \
   template void add(R*, const R*, int64_t);                                                       \
+  template void add_columns(R*, const R*, int64_t, int64_t, int64_t);                             \
   template void rotary_tables(R*, R*, int64_t, int64_t);                                          \
-  template void rotary_norm(R*, R*, const R*, const R*, int64_t, int64_t, int64_t, int64_t, R);   \
-  template void rotary_norm_backward(R*, const R*, const R*, const R*, const R*, int64_t,         \
-                                     int64_t, int64_t, int64_t);                                  \
-  template void value_gate(R*, R*, const R*, const int32_t*, int64_t, int64_t, int64_t);          \
-  template void value_gate_backward(R*, R*, const R*, const R*, const R*, const int32_t*,         \
-                                    int64_t, int64_t, int64_t);                                   \
   template void attention(R*, R*, const R*, const R*, const R*, const AttentionShape&);           \
   template void attention_backward(R*, R*, R*, const R*, const R*, const R*, const R*, const R*,  \
                                    R*, const AttentionShape&);

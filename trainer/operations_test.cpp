@@ -17,15 +17,6 @@ TEST(Rotary, TurnsThePairByItsPositionTimesTheFrequency) {
   EXPECT_EQ(cosine[2 * 1], 0.5390625);   // cos 1 = 0.5403 in bf16
   EXPECT_EQ(sine[2 * 1], 0.83984375);    // sin 1 = 0.8415
   EXPECT_EQ(sine[2 * 1 + 1], 0.010009765625);  // sin 0.01: 10000^(-2/4) = 0.01
-  std::vector<double> x = {0, 0, 0, 0, 3, 0, 4, 0, 1, 2, 3, 4}, r(3);
-  const std::vector<double> in = x;
-  rotary_norm(x.data(), r.data(), cosine.data(), sine.data(), 3, T, 1, D, 1e-12);
-  // y1 = x1 cos + x2 sin, y2 = x2 cos - x1 sin
-  EXPECT_NEAR(x[4] / r[1], 3 * 0.5390625 + 4 * 0.83984375, 1e-12);
-  EXPECT_NEAR(x[6] / r[1], 4 * 0.5390625 - 3 * 0.83984375, 1e-12);
-  double mean_square = 0;
-  for (int d = 8; d < 12; ++d) mean_square += x[static_cast<size_t>(d)] * x[static_cast<size_t>(d)] / 4;
-  EXPECT_NEAR(mean_square, 1, 1e-9);
 }
 
 // With equal scores the output is the mean of the visible values: it counts the keys.
@@ -50,13 +41,6 @@ TEST(Attention, GroupedHeadsReadTheirGroupsKeys) {
   EXPECT_NEAR(o[2], 1, 1e-12);
   EXPECT_NEAR(o[4], 5, 1e-12);
   EXPECT_NEAR(o[6], 5, 1e-12);
-}
-
-TEST(ValueGate, AZeroGateWeightAddsTheTableOnce) {
-  std::vector<double> v = {1, 2}, g = {0}, table = {0, 0, 10, 20};
-  const std::vector<int32_t> tokens = {1};
-  value_gate(v.data(), g.data(), table.data(), tokens.data(), 1, 1, 2);
-  EXPECT_EQ(v, (std::vector<double>{11, 22}));  // 2 * sigmoid(0) = 1
 }
 
 }  // namespace

@@ -1,14 +1,9 @@
 #include <trainer/prepared_call.hpp>
 
+#include <lab/services/services.hpp>
+
 namespace kl::trainer {
 namespace {
-
-// None of today's seams lists a service, so none is lent.
-kl_result no_sgemm(char, char, int64_t, int64_t, int64_t, float, const float*, int64_t, const float*,
-                   int64_t, float, float*, int64_t) {
-  return {KL_UNSUPPORTED, "the target's spec permits no matrix product"};
-}
-constexpr kl_services kNoServices = {sizeof(kl_services), 0, no_sgemm};
 
 // The shapes stay in `forms`, whose buffers a move keeps.
 std::vector<DLTensor> views(std::vector<TensorForm>& forms, DLDevice device) {
@@ -19,6 +14,7 @@ std::vector<DLTensor> views(std::vector<TensorForm>& forms, DLDevice device) {
     tensor.ndim = static_cast<int32_t>(form.shape.size());
     tensor.dtype = form.type;
     tensor.shape = form.shape.empty() ? nullptr : form.shape.data();
+    tensor.strides = form.strides.empty() ? nullptr : form.strides.data();
     tensors.push_back(tensor);
   }
   return tensors;
@@ -32,7 +28,8 @@ std::string text_of(const kl_result& result) {
 }  // namespace
 
 Result<PreparedCall> PreparedCall::prepare(const KernelLibrary& library, const std::string& target,
-                                           int32_t operation, CallForm form, DLDevice device, int threads) {
+                                           int32_t operation, CallForm form, DLDevice device, int threads,
+                                           std::span<const std::string> listed_services) {
   PreparedCall call;
   call.name_ = target + (operation == KL_FORWARD ? " forward" : " backward");
   call.form_ = std::move(form);
@@ -52,7 +49,7 @@ Result<PreparedCall> PreparedCall::prepare(const KernelLibrary& library, const s
     return make_error(Status::load_failed,
                       "the library does not accept the trainer's shape of " + call.name_ + ": " + text_of(verdict),
                       "widen the kernel's domain, or run the champion there");
-  if (const kl_result verdict = table.prepare(&problem, &kNoServices, &call.plan_); verdict.code != KL_OK)
+  if (const kl_result verdict = table.prepare(&problem, &services(listed_services), &call.plan_); verdict.code != KL_OK)
     return make_error(Status::load_failed, "prepare of " + call.name_ + " failed: " + text_of(verdict),
                       "verify the kernel first");
   call.scratch_bytes_ = table.scratch_bytes(&problem);

@@ -6,6 +6,7 @@
 
 #include <initializer_list>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,7 @@ namespace kl::trainer {
 struct TensorForm {
   std::vector<int64_t> shape;  // empty: an optional tensor that is not passed
   DLDataType type{kDLFloat, 32, 1};
+  std::vector<int64_t> strides = {};  // elements; empty: packed
 };
 struct CallForm {
   std::vector<TensorForm> inputs, outputs;
@@ -24,8 +26,9 @@ class PreparedCall {
  public:
   PreparedCall() = default;
   // load_failed when the library does not accept the form or cannot prepare it, with its reason.
-  static Result<PreparedCall> prepare(const KernelLibrary& library, const std::string& target,
-                                      int32_t operation, CallForm form, DLDevice device, int threads);
+  static Result<PreparedCall> prepare(const KernelLibrary& library, const std::string& target, int32_t operation,
+                                      CallForm form, DLDevice device, int threads,
+                                      std::span<const std::string> listed_services = {});
   size_t scratch_bytes() const { return scratch_bytes_; }
   size_t saved_bytes() const { return saved_bytes_; }  // of the forward call
 

@@ -17,7 +17,7 @@ class RunTest : public testing::Test {
  protected:
   Json plan(const std::string& name) const {
     Json libraries = Json::object();
-    for (const auto& [seam, file] : test_champions()) libraries[seam] = to_json(file);
+    for (const auto& [seam, file] : test_champions(corpus_.config())) libraries[seam] = to_json(file);
     return {{"protocol", 1},      {"mode", "run"},         {"preset", "smoke"}, {"overrides", corpus_.small()},
             {"seed", 7},          {"warmup_steps", 2},     {"steps", 4},        {"libraries", libraries},
             {"skip_eval", false}, {"no_checkpoint", true}, {"events", (corpus_.folder() / name).string()}};

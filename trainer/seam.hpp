@@ -1,24 +1,43 @@
-// The seams of a step, as the model sees them. Forward and backward of a seam always come from the
-// same implementation; `site` says which call of the step it is, because each keeps its own `saved`.
+// The seams of a step, as the model sees them: places that a kernel library can take over.
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
+#include <string_view>
 
 namespace kl::trainer {
 
+enum class Seam : uint8_t {
+  rmsnorm,
+  residual_blend,
+  launch_fusion,
+  residual_rmsnorm,
+  rotary_embedding,
+  qk_rmsnorm,
+  rope_qk_fused,
+  value_embed_gate,
+  activation_pointwise,
+  loss_prelude,
+};
+
+// What the step hands over, in the order of the target's spec; "-" where there is no backward.
+struct SeamContract {
+  Seam seam;
+  std::string_view key;  // of the target, and the seam's name
+  std::string_view forward, backward;
+};
+const SeamContract& contract_of(Seam seam);
+
+// Forward and backward of a seam always come from the same implementation; `site` says which call of the
+// step it is, because each keeps its own `saved`. An absent optional tensor is a null pointer.
 template <class R>
 class Seams {
  public:
   virtual ~Seams() = default;
-  // y[N,C] = x * rsqrt(mean(x^2) + eps)
-  virtual void rmsnorm_forward(int site, const R* x, R* y) = 0;
-  virtual void rmsnorm_backward(int site, const R* dy, const R* x, R* dx) = 0;
-  // y[N,4C] = relu(h)^2
-  virtual void activation_forward(int site, const R* h, R* y) = 0;
-  virtual void activation_backward(int site, const R* dy, const R* h, R* dh) = 0;
-  // nll[N] of softcap(logits[N,V]) at targets[N]; 0 where the target is -1
-  virtual void loss_forward(const R* logits, const int32_t* targets, R* nll) = 0;
-  virtual void loss_backward(R g, const R* logits, const int32_t* targets, R* dlogits) = 0;
+  virtual void forward(Seam seam, int site, std::initializer_list<const void*> inputs,
+                       std::initializer_list<void*> outputs) = 0;
+  virtual void backward(Seam seam, int site, std::initializer_list<const void*> inputs,
+                        std::initializer_list<void*> outputs) = 0;
 };
 
 }  // namespace kl::trainer

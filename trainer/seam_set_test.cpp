@@ -12,47 +12,84 @@
 namespace kl::trainer {
 namespace {
 
-TEST(SeamSet, TheFloatModelWithLibrariesAgreesWithTheDoubleModel) {
-  const Config config = tiny_config();
+// Loss and gradient of the float model on the champions' libraries.
+struct FloatModel {
+  explicit FloatModel(const Config& c)
+      : config(c), layout(c), weights(lively_weights<float>(layout)), gradient(weights.size()) {
+    auto opened = SeamSet::open(c, test_champions(c), 2);
+    EXPECT_TRUE(opened.ok()) << opened.error().what;
+    seams = std::move(*opened);
+    model = std::make_unique<Model<float>>(config, layout, *seams, std::span<const int32_t>(), 2);
+  }
+  void differentiate(const Batch& batch) {
+    const auto valid = static_cast<float>(config.tokens() - 1);
+    loss = model->forward(weights.data(), batch.tokens.data(), batch.targets.data());
+    model->backward(weights.data(), gradient.data(), batch.tokens.data(), batch.targets.data(),
+                    1 / valid);
+    ASSERT_TRUE(seams->fault().ok()) << seams->fault().error().what;
+  }
+  Config config;
+  Layout layout;
+  std::unique_ptr<SeamSet> seams;
+  std::unique_ptr<Model<float>> model;
+  std::vector<float> weights, gradient;
+  double loss = 0;
+};
+
+void expect_agreement_with_double(const Config& config) {
   set_threads(2);
   const Layout layout(config);
   const Batch batch = tiny_batch(config);
-  const double valid = static_cast<double>(config.tokens() - 1);
-
-  PlainSeams<double> plain(config);
-  Model<double> exact(config, layout, plain, 2);
+  OracleSeams oracles(config);
+  Model<double> exact(config, layout, oracles, {}, 2);
   const auto weights = lively_weights<double>(layout);
   std::vector<double> gradient(weights.size());
   const double loss = exact.forward(weights.data(), batch.tokens.data(), batch.targets.data());
-  exact.backward(weights.data(), gradient.data(), batch.tokens.data(), batch.targets.data(), 1 / valid);
+  exact.backward(weights.data(), gradient.data(), batch.tokens.data(), batch.targets.data(),
+                 1 / static_cast<double>(config.tokens() - 1));
 
-  const std::vector<int32_t> token_bytes(23, 1);
-  auto seams = SeamSet::open(config, test_champions(), token_bytes, 2);
-  ASSERT_TRUE(seams.ok()) << seams.error().what;
-  Model<float> single(config, layout, **seams, 2);
-  const auto float_weights = lively_weights<float>(layout);
-  std::vector<float> float_gradient(weights.size());
-  const double float_loss = single.forward(float_weights.data(), batch.tokens.data(), batch.targets.data());
-  single.backward(float_weights.data(), float_gradient.data(), batch.tokens.data(), batch.targets.data(),
-                  static_cast<float>(1 / valid));
-  ASSERT_TRUE((*seams)->fault().ok()) << (*seams)->fault().error().what;
-
-  EXPECT_NEAR(loss, float_loss, 2e-6 * loss);
+  FloatModel single(config);
+  single.differentiate(batch);
+  EXPECT_NEAR(loss, single.loss, 2e-6 * loss);
   for (const Parameter& p : layout.parameters()) {
     double largest = 0, error = 0;
     for (int64_t i = p.offset; i < p.offset + p.size; ++i) {
       const auto at = static_cast<size_t>(i);
       largest = std::max(largest, std::fabs(gradient[at]));
-      error = std::max(error, std::fabs(gradient[at] - static_cast<double>(float_gradient[at])));
+      error = std::max(error, std::fabs(gradient[at] - static_cast<double>(single.gradient[at])));
     }
     EXPECT_LT(error, 2e-5 * largest) << p.name;
   }
-  const auto counts = (*seams)->counts();
-  for (const auto& seam : describe_seams(config)) {
-    EXPECT_EQ(counts.at(seam.seam).forward, seam.shapes[0].calls_per_step) << seam.seam;
-    EXPECT_EQ(counts.at(seam.seam).backward, seam.shapes[0].calls_per_step) << seam.seam;
-    EXPECT_GT(counts.at(seam.seam).ns, 0) << seam.seam;
+  const auto counts = single.seams->counts();
+  for (const SeamUse& use : seam_table(config)) {
+    const std::string key(contract_of(use.seam).key);
+    int64_t calls = 0;
+    for (const SeamCalls& c : use.calls) calls += c.shape.calls_per_step;
+    EXPECT_EQ(counts.at(key).forward, calls) << key;
+    EXPECT_EQ(counts.at(key).backward, contract_of(use.seam).backward == "-" ? 0 : calls) << key;
+    EXPECT_GT(counts.at(key).ns, 0) << key;
   }
+}
+
+TEST(SeamSet, TheFloatModelWithLibrariesAgreesWithTheDoubleModel) {
+  expect_agreement_with_double(tiny_config());
+}
+
+TEST(SeamSet, AndOnTheOtherPathsThroughTheRegions) {
+  Config config = tiny_config();
+  config.rotary = "rope_qk_fused";
+  config.second_norm = "residual_rmsnorm";
+  config.mlp_output = "residual_rmsnorm";
+  expect_agreement_with_double(config);
+}
+
+TEST(SeamSet, AStepRepeatsToTheBit) {
+  set_threads(2);
+  const Batch batch = tiny_batch(tiny_config());
+  FloatModel one(tiny_config()), two(tiny_config());
+  one.differentiate(batch);
+  two.differentiate(batch);
+  EXPECT_EQ(one.gradient, two.gradient);
 }
 
 int64_t ordered(float x) {
@@ -63,17 +100,16 @@ int64_t ordered(float x) {
 
 TEST(SeamSet, PerturbMovesEveryElementByAtMostOneUnitInTheLastPlace) {
   const Config config = tiny_config();
-  const std::vector<int32_t> token_bytes(23, 1);
-  const auto files = test_champions();
-  auto plain = SeamSet::open(config, files, token_bytes, 2), moved = SeamSet::open(config, files, token_bytes, 2);
+  const auto files = test_champions(config);
+  auto plain = SeamSet::open(config, files, 2), moved = SeamSet::open(config, files, 2);
   ASSERT_TRUE(plain.ok() && moved.ok());
   ASSERT_TRUE((*moved)->perturb("rmsnorm", 3).ok());
   const size_t size = 14 * 32;
   std::vector<float> x(size), a(size), b(size), again(size);
   for (size_t i = 0; i < size; ++i) x[i] = static_cast<float>(unit(mix64(i)) - 0.5);
-  (*plain)->rmsnorm_forward(0, x.data(), a.data());
-  (*moved)->rmsnorm_forward(0, x.data(), b.data());
-  (*moved)->rmsnorm_forward(0, x.data(), again.data());
+  (*plain)->forward(Seam::rmsnorm, 0, {x.data(), nullptr}, {a.data()});
+  (*moved)->forward(Seam::rmsnorm, 0, {x.data(), nullptr}, {b.data()});
+  (*moved)->forward(Seam::rmsnorm, 0, {x.data(), nullptr}, {again.data()});
   int by_place[3] = {0, 0, 0};
   for (size_t i = 0; i < size; ++i) {
     const int64_t places = ordered(b[i]) - ordered(a[i]);
@@ -89,8 +125,7 @@ TEST(SeamSet, PerturbMovesEveryElementByAtMostOneUnitInTheLastPlace) {
 
 TEST(SeamSet, RefusesAMissingSeamAForeignSeamAndAChangedLibrary) {
   const Config config = tiny_config();
-  const std::vector<int32_t> token_bytes(23, 1);
-  const SeamFiles files = test_champions();
+  const SeamFiles files = test_champions(config);
   SeamFiles missing = files, foreign = files, changed = files;
   missing.erase("rmsnorm");
   foreign["softmax"] = files.at("rmsnorm");
@@ -98,7 +133,7 @@ TEST(SeamSet, RefusesAMissingSeamAForeignSeamAndAChangedLibrary) {
   SeamFiles swapped = files;
   swapped["rmsnorm"] = files.at("loss_prelude");
   for (const SeamFiles& wrong : {missing, foreign, changed, swapped})
-    EXPECT_FALSE(SeamSet::open(config, wrong, token_bytes, 2).ok());
+    EXPECT_FALSE(SeamSet::open(config, wrong, 2).ok());
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The champions of the trainer's seams, built once for all tests of a program.
+// The champions of a preset's seams, built once for all tests of a program.
 #pragma once
 
 #include <lab/core/files.hpp>
@@ -8,15 +8,12 @@
 
 namespace kl::trainer {
 
-inline const SeamFiles& test_champions() {
+inline SeamFiles test_champions(const Config& config) {
   static const TemporaryFolder cache = std::move(*TemporaryFolder::create("trainer-libraries"));
-  static const SeamFiles files = [] {
-    const Engine& engine = **find_engine("cpu");
-    auto built = champion_files(Config{}, engine, Builder(engine, cache.path()));
-    EXPECT_TRUE(built.ok()) << built.error().what;
-    return built.ok() ? *built : SeamFiles{};
-  }();
-  return files;
+  const Engine& engine = **find_engine("cpu");
+  auto built = champion_files(config, engine, Builder(engine, cache.path()));
+  EXPECT_TRUE(built.ok()) << built.error().what;
+  return built.ok() ? *built : SeamFiles{};
 }
 
 }  // namespace kl::trainer

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <trainer/model.hpp>
-#include <trainer/plain_seams.hpp>
+#include <trainer/oracle_seams.hpp>
 #include <trainer/random.hpp>
 
 namespace kl::trainer {

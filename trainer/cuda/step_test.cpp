@@ -103,8 +103,8 @@ class CudaStep : public testing::Test {
 };
 
 TEST_F(CudaStep, GradientsAgreeWithTheModelInDouble) {
-  PlainSeams<double> plain(config_);
-  Model<double> model(config_, layout_, plain, 1);
+  OracleSeams oracles(config_);
+  Model<double> model(config_, layout_, oracles, {}, 1);
   const std::vector<double> weights(weights_.begin(), weights_.end());
   std::vector<double> expected(weights.size());
   double loss = 0;

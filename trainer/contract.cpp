@@ -1,0 +1,105 @@
+#include <trainer/contract.hpp>
+
+#include <lab/core/installation.hpp>
+
+#include <algorithm>
+#include <charconv>
+
+namespace kl::trainer {
+namespace {
+
+// "x w -> y"
+std::string signature(const OperationSpec& operation) {
+  std::string text;
+  for (const TensorSpec& input : operation.inputs) text += input.name + " ";
+  text += "->";
+  for (const TensorSpec& output : operation.outputs) text += " " + output.name;
+  return text;
+}
+
+Result<DLDataType> type_of(const TensorSpec& tensor, const SeamShape& shape) {
+  const std::string& name = tensor.dtype == "T" ? shape.dtype : tensor.dtype;
+  if (name == "f32") return DLDataType{kDLFloat, 32, 1};
+  if (name == "f64") return DLDataType{kDLFloat, 64, 1};
+  if (name == "bf16") return DLDataType{kDLBfloat, 16, 1};
+  if (name == "i32") return DLDataType{kDLInt, 32, 1};
+  if (name == "i64") return DLDataType{kDLInt, 64, 1};
+  return make_error(Status::unsupported_target, "the trainer has no tensors of type " + name,
+                    "use f32 or bf16");
+}
+
+bool is_absent(const TensorSpec& tensor, const SeamShape& shape) {
+  return tensor.optional &&
+         std::any_of(shape.absent.begin(), shape.absent.end(), [&](const std::string& name) {
+           return name == tensor.name || "d" + name == tensor.name;
+         });
+}
+
+Result<TensorForm> form_of(const TensorSpec& tensor, const SeamShape& shape) {
+  TensorForm form;
+  KL_TRY(form.type, type_of(tensor, shape));
+  if (is_absent(tensor, shape)) return form;
+  for (const std::string& axis : tensor.axes) {
+    int64_t length = 0;
+    if (const auto [end, error] = std::from_chars(axis.data(), axis.data() + axis.size(), length);
+        error != std::errc() || end != axis.data() + axis.size()) {
+      const auto named = shape.axes.find(axis);
+      if (named == shape.axes.end())
+        return make_error(
+            Status::unsupported_target,
+            "the trainer gives axis " + axis + " of " + tensor.name + " no length",
+            "name the axes of the spec as the trainer's seams do: kernel-lab-train seams");
+      length = named->second;
+    }
+    form.shape.push_back(length);
+  }
+  if (const auto given = shape.strides.find(tensor.name); given != shape.strides.end())
+    form.strides = given->second;
+  return form;
+}
+
+}  // namespace
+
+Outcome check_contract(const Target& target, const SeamContract& contract) {
+  const std::string_view wanted[] = {contract.forward, contract.backward};
+  for (size_t i = 0; i < 2; ++i) {
+    const std::string found = i < target.operations.size() ? signature(target.operations[i]) : "-";
+    if (found != wanted[i])
+      return make_error(Status::unsupported_target,
+                        "the trainer calls " + std::string(contract.key) + " as " +
+                            std::string(wanted[i]) + ", the spec says " + found,
+                        "a seam's target keeps the tensors of the target it stands for");
+  }
+  return {};
+}
+
+Result<CallForm> form_of(const OperationSpec& operation, const SeamShape& shape) {
+  CallForm form;
+  for (const TensorSpec& tensor : operation.inputs) {
+    KL_TRY(TensorForm made, form_of(tensor, shape));
+    form.inputs.push_back(std::move(made));
+  }
+  for (const TensorSpec& tensor : operation.outputs) {
+    KL_TRY(TensorForm made, form_of(tensor, shape));
+    form.outputs.push_back(std::move(made));
+  }
+  for (const ScalarSpec& scalar : operation.scalars) {
+    const auto given = shape.scalars.find(scalar.name);
+    form.scalars.push_back(given == shape.scalars.end() ? scalar.value : given->second);
+  }
+  return form;
+}
+
+Result<Target> target_of(const SeamContract& contract) {
+  for (const auto& folder : target_search_path({})) {
+    std::error_code code;
+    if (!std::filesystem::is_regular_file(folder / contract.key / "spec.toml", code)) continue;
+    KL_TRY(Target target, read_target(folder / contract.key));
+    KL_CHECK(check_contract(target, contract));
+    return target;
+  }
+  return make_error(Status::unsupported_target, "no target " + std::string(contract.key),
+                    "install Kernel Lab whole, or run where ./targets holds it");
+}
+
+}  // namespace kl::trainer
