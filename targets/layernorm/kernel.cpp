@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cfloat>
 #include <cmath>
+#include <type_traits>
 
 namespace {
 
@@ -17,7 +18,7 @@ using kl::kLanes;
 using kl::Lanes;
 
 constexpr int64_t kElementsPerThread = 128 * 1024;  // fewer are not worth waking a thread for
-constexpr int64_t kRowsPerBlock = 4;
+constexpr int kRowsPerBlock = 4;
 
 struct Plan {
   int32_t operation;
@@ -94,8 +95,12 @@ inline Lanes only(Lanes v, int64_t count) {
 template <class F>
 inline __attribute__((always_inline)) void for_vectors(int64_t columns, F f) {
   int64_t c = 0;
-  for (; c + 4 * kLanes <= columns; c += 4 * kLanes)
-    for (int chain = 0; chain < 4; ++chain) f(chain, c + chain * kLanes, kLanes);
+  for (; c + 4 * kLanes <= columns; c += 4 * kLanes) {
+    f(0, c, kLanes);
+    f(1, c + kLanes, kLanes);
+    f(2, c + 2 * kLanes, kLanes);
+    f(3, c + 3 * kLanes, kLanes);
+  }
   for (; c + kLanes <= columns; c += kLanes) f(0, c, kLanes);
   if (c < columns) f(0, c, columns - c);
 }
@@ -126,14 +131,19 @@ RowSums wide_sums(const float* x, const float* dy, const float* w, int64_t colum
           static_cast<float>(g_sum / count), static_cast<float>(product * scale / count)};
 }
 
-template <bool back>
-RowSums sums_of(const float* x, const float* dy, const float* w, int64_t columns, double eps) {
-  const double inverse_columns = 1 / static_cast<double>(columns);
-  Chains sum, squares, g_sum, product;
+float mean_of(const float* x, int64_t columns) {
+  Chains sum;
   for_vectors(
       columns, [&](int chain, int64_t c, int64_t n)
                    __attribute__((always_inline)) { sum.chain[chain] += load(x + c, n); });
-  const auto mean = static_cast<float>(sum.total() * inverse_columns);
+  return static_cast<float>(sum.total() / static_cast<double>(columns));
+}
+
+template <bool back>
+RowSums sums_around(float mean, const float* x, const float* dy, const float* w, int64_t columns,
+                    double eps) {
+  const double inverse_columns = 1 / static_cast<double>(columns);
+  Chains squares, g_sum, product;
   for_vectors(
       columns, [&](int chain, int64_t c, int64_t n) __attribute__((always_inline)) {
         const Lanes centred = only(load(x + c, n) - kl::lanes(mean), n);
@@ -153,23 +163,37 @@ RowSums sums_of(const float* x, const float* dy, const float* w, int64_t columns
           static_cast<float>(dot * scale * inverse_columns)};
 }
 
-void forward_row(const float* x, const float* w, const float* b, float* y, int64_t columns,
-                 double eps) {
-  const RowSums s = sums_of<false>(x, nullptr, w, columns, eps);
-  const Lanes mean = kl::lanes(s.mean), scale = kl::lanes(s.scale);
-  for_vectors(
-      columns, [&](int, int64_t c, int64_t n) __attribute__((always_inline)) {
-        store(y + c, (load(x + c, n) - mean) * scale * load(w + c, n) + load(b + c, n), n);
-      });
+// The sums of a few rows: what one row waits for overlaps with the sums of the next.
+template <bool back, int rows>
+void sums_of(RowSums* sums, const float* x, const float* dy, const float* w, int64_t columns,
+             double eps) {
+  float means[rows];
+  for (int i = 0; i < rows; ++i) means[i] = mean_of(x + i * columns, columns);
+  for (int i = 0; i < rows; ++i)
+    sums[i] = sums_around<back>(means[i], x + i * columns, dy + (back ? i * columns : 0), w,
+                                columns, eps);
 }
 
-// Rows [0, rows) of a block: dx, and their part of dw and db added to the slot's share.
+template <int rows>
+void forward_rows(const float* x, const float* w, const float* b, float* y, int64_t columns,
+                  double eps) {
+  RowSums sums[rows];
+  sums_of<false, rows>(sums, x, nullptr, w, columns, eps);
+  for (int i = 0; i < rows; ++i, x += columns, y += columns) {
+    const Lanes mean = kl::lanes(sums[i].mean), scale = kl::lanes(sums[i].scale);
+    for_vectors(
+        columns, [&](int, int64_t c, int64_t n) __attribute__((always_inline)) {
+          store(y + c, (load(x + c, n) - mean) * scale * load(w + c, n) + load(b + c, n), n);
+        });
+  }
+}
+
+// dx of a few rows, and their part of dw and db added to the slot's share.
 template <int rows>
 void backward_rows(const float* dy, const float* x, const float* w, float* dx, float* dw, float* db,
                    int64_t columns, double eps) {
   RowSums sums[rows];
-  for (int i = 0; i < rows; ++i)
-    sums[i] = sums_of<true>(x + i * columns, dy + i * columns, w, columns, eps);
+  sums_of<true, rows>(sums, x, dy, w, columns, eps);
   for_vectors(
       columns, [&](int, int64_t c, int64_t n) __attribute__((always_inline)) {
         const Lanes weight = load(w + c, n);
@@ -196,18 +220,15 @@ void backward_slot(const Plan& plan, const kl_call* call, int32_t slot, float* d
   std::fill(db, db + padded(columns), 0.0f);
   int64_t n = blocks * slot / plan.slots * kRowsPerBlock;
   const int64_t end = std::min(plan.rows, blocks * (slot + 1) / plan.slots * kRowsPerBlock);
-  while (n < end) {
-    const float* dy = kl::data<const float>(call->inputs[0]) + n * columns;
-    const float* x = kl::data<const float>(call->inputs[1]) + n * columns;
-    float* dx = kl::data<float>(call->outputs[0]) + n * columns;
-    if (end - n >= kRowsPerBlock) {
-      backward_rows<kRowsPerBlock>(dy, x, w, dx, dw, db, columns, call->scalars[0]);
-      n += kRowsPerBlock;
-    } else {
-      backward_rows<1>(dy, x, w, dx, dw, db, columns, call->scalars[0]);
-      n += 1;
-    }
-  }
+  const auto rows = [&](auto count) {
+    backward_rows<count>(kl::data<const float>(call->inputs[0]) + n * columns,
+                         kl::data<const float>(call->inputs[1]) + n * columns, w,
+                         kl::data<float>(call->outputs[0]) + n * columns, dw, db, columns,
+                         call->scalars[0]);
+    n += count;
+  };
+  while (n + kRowsPerBlock <= end) rows(std::integral_constant<int, kRowsPerBlock>());
+  while (n < end) rows(std::integral_constant<int, 1>());
 }
 
 template <class F>
@@ -222,9 +243,15 @@ void forward(const Plan& plan, const kl_call* call) {
   const float* w = kl::data<const float>(call->inputs[1]);
   const float* b = kl::data<const float>(call->inputs[2]);
   float* y = kl::data<float>(call->outputs[0]);
+  const int64_t columns = plan.columns;
   for_each_slot(plan, [=](int32_t slot) {
-    for (int64_t n = plan.rows * slot / plan.slots; n < plan.rows * (slot + 1) / plan.slots; ++n)
-      forward_row(x + n * plan.columns, w, b, y + n * plan.columns, plan.columns, call->scalars[0]);
+    int64_t n = plan.rows * slot / plan.slots;
+    const int64_t end = plan.rows * (slot + 1) / plan.slots;
+    for (; n + kRowsPerBlock <= end; n += kRowsPerBlock)
+      forward_rows<kRowsPerBlock>(x + n * columns, w, b, y + n * columns, columns,
+                                  call->scalars[0]);
+    for (; n < end; ++n)
+      forward_rows<1>(x + n * columns, w, b, y + n * columns, columns, call->scalars[0]);
   });
 }
 

@@ -1,8 +1,9 @@
 // Rotary embedding and rmsnorm of heads for CPUs: every array is passed once, position after
 // position, so that a row of the tables serves all heads of q and k; the second look at a head hits
 // the first cache.
-//   forward   read q and k, write them turned, and again divided by their rms
-//   backward  read the gradients, q and k; turning a head twice costs less than keeping it
+//   forward   read q and k, write q_out and k_out
+//   backward  read the gradients, q and k, write dq and dk
+// A head of usual length stays in registers once it is turned; any other is turned twice.
 #include <kernel_lab/kernel.hpp>
 #include <kernel_lab/lanes.hpp>
 
@@ -79,12 +80,19 @@ inline void store(float* to, Lanes v, int64_t count) {
   count == kLanes ? kl::store(to, v) : kl::store_some(to, v, count);
 }
 
-// f(d, count) for every vector of a half; the last may be short.
-template <class F>
+// f(i, d, count) for vector i of a half, its first element and length. `kept` is the number of
+// vectors where it is known: the loop is unrolled, and f may keep a vector in a register between
+// two such loops. 0: any number, the last may be short.
+template <int kept, class F>
 inline __attribute__((always_inline)) void for_vectors(int64_t half, F f) {
-  int64_t d = 0;
-  for (; d + kLanes <= half; d += kLanes) f(d, kLanes);
-  if (d < half) f(d, half - d);
+  if constexpr (kept > 0) {
+#pragma GCC unroll 8
+    for (int i = 0; i < kept; ++i) f(i, i * kLanes, kLanes);
+  } else {
+    int64_t d = 0;
+    for (; d + kLanes <= half; d += kLanes) f(0, d, kLanes);
+    if (d < half) f(0, d, half - d);
+  }
 }
 
 // The angles of one position, and vectors of pairs turned by them, forth and back.
@@ -125,57 +133,47 @@ Sums wide_sums(const float* x, const float* dout, const Angles& a) {
   return sums;
 }
 
-void forward_head(const float* x, float* out, const Angles& a, double inverse_depth, double eps) {
-  Lanes squares[2] = {};
-  for_vectors(
-      a.half, [&](int64_t d, int64_t n) __attribute__((always_inline)) {
+// One head of q or k; `dout` is backward's. dy = (dout - y * slope) / rms, slope = mean(dout*y) /
+// rms^2.
+template <bool back, int kept>
+void one_head(const float* dout, const float* x, float* out, const Angles& a, double inverse_depth,
+              double eps) {
+  Pairs keep[kept > 0 ? kept : 1];
+  Lanes squares[2] = {}, products[2] = {};
+  for_vectors<kept>(
+      a.half, [&](int i, int64_t d, int64_t n) __attribute__((always_inline)) {
         const Pairs y = turned(x, a, d, n);
         squares[0] += y.first * y.first;
         squares[1] += y.second * y.second;
-        store(out + d, y.first, n);
-        store(out + a.half + d, y.second, n);
+        if constexpr (back) {
+          products[0] += load(dout + d, n) * y.first;
+          products[1] += load(dout + a.half + d, n) * y.second;
+        }
+        if constexpr (kept > 0) keep[i] = y;
       });
   Sums sums{kl::sum_of(squares[0] + squares[1]), 0};
-  if (!in_range(sums, eps, a.half)) sums = wide_sums(x, nullptr, a);
+  if constexpr (back) sums.products = kl::sum_of(products[0] + products[1]);
+  if (!in_range(sums, eps, a.half)) sums = wide_sums(x, back ? dout : nullptr, a);
   const double r = 1.0 / std::sqrt(sums.squares * inverse_depth + eps);
   const Lanes scale = kl::lanes(static_cast<float>(r));
-  for_vectors(
-      2 * a.half, [&](int64_t d, int64_t n) __attribute__((always_inline)) {
-        store(out + d, load(out + d, n) * scale, n);
-      });
-}
-
-void backward_head(const float* dout, const float* x, float* dx, const Angles& a,
-                   double inverse_depth, double eps) {
-  Lanes squares[2] = {}, products[2] = {};
-  for_vectors(
-      a.half, [&](int64_t d, int64_t n) __attribute__((always_inline)) {
-        const Pairs y = turned(x, a, d, n);
-        squares[0] += y.first * y.first;
-        squares[1] += y.second * y.second;
-        products[0] += load(dout + d, n) * y.first;
-        products[1] += load(dout + a.half + d, n) * y.second;
-      });
-  Sums sums{kl::sum_of(squares[0] + squares[1]), kl::sum_of(products[0] + products[1])};
-  if (!in_range(sums, eps, a.half)) sums = wide_sums(x, dout, a);
-  const double r = 1.0 / std::sqrt(sums.squares * inverse_depth + eps);
-  const Lanes scale = kl::lanes(static_cast<float>(r));
-  const Lanes mean = kl::lanes(static_cast<float>(sums.products * r * inverse_depth));
-  for_vectors(
-      a.half, [&](int64_t d, int64_t n) __attribute__((always_inline)) {
-        Pairs y = turned(x, a, d, n);
-        y.first = scale * (load(dout + d, n) - y.first * scale * mean);
-        y.second = scale * (load(dout + a.half + d, n) - y.second * scale * mean);
-        const Pairs back = turned_back(y, a, d, n);
-        store(dx + d, back.first, n);
-        store(dx + a.half + d, back.second, n);
+  const Lanes slope = kl::lanes(static_cast<float>(sums.products * inverse_depth * r * r));
+  for_vectors<kept>(
+      a.half, [&](int i, int64_t d, int64_t n) __attribute__((always_inline)) {
+        Pairs y = kept > 0 ? keep[i] : turned(x, a, d, n);
+        if constexpr (back) {
+          y.first = load(dout + d, n) - y.first * slope;
+          y.second = load(dout + a.half + d, n) - y.second * slope;
+          y = turned_back(y, a, d, n);
+        }
+        store(out + d, y.first * scale, n);
+        store(out + a.half + d, y.second * scale, n);
       });
 }
 
 // Positions [n, end), all heads of q and k.
+template <bool back, int kept>
 void positions(const Plan& plan, const kl_call* call, int64_t n, int64_t end) {
-  const bool is_forward = plan.operation == KL_FORWARD;
-  const int tables = is_forward ? 2 : 4;
+  constexpr int tables = back ? 4 : 2;
   const double eps = call->scalars[0];
   for (; n < end; ++n) {
     const int64_t angle = n % plan.length * plan.half;
@@ -183,28 +181,39 @@ void positions(const Plan& plan, const kl_call* call, int64_t n, int64_t end) {
                         kl::data<const float>(call->inputs[tables + 1]) + angle, plan.half};
     for (int which = 0; which < 2; ++which) {
       const float* first = kl::data<const float>(call->inputs[which]);
-      const float* x = is_forward ? first : kl::data<const float>(call->inputs[2 + which]);
+      const float* x = back ? kl::data<const float>(call->inputs[2 + which]) : first;
       float* out = kl::data<float>(call->outputs[which]);
-      for (int64_t h = n * plan.heads[which]; h < (n + 1) * plan.heads[which]; ++h) {
-        const int64_t at = h * 2 * plan.half;
-        if (is_forward)
-          forward_head(x + at, out + at, angles, plan.inverse_depth, eps);
-        else
-          backward_head(first + at, x + at, out + at, angles, plan.inverse_depth, eps);
-      }
+      const int64_t depth = 2 * plan.half, row = plan.heads[which] * depth;
+      for (int64_t at = n * row; at < (n + 1) * row; at += depth)
+        one_head<back, kept>(first + at, x + at, out + at, angles, plan.inverse_depth, eps);
     }
   }
 }
 
+template <int kept>
+void share(const Plan& plan, const kl_call* call, int32_t part) {
+  const int64_t begin = plan.positions * part / plan.threads;
+  const int64_t end = plan.positions * (part + 1) / plan.threads;
+  plan.operation == KL_FORWARD ? positions<false, kept>(plan, call, begin, end)
+                               : positions<true, kept>(plan, call, begin, end);
+}
+
 kl_result run(const kl_plan* plan, const kl_call* call, kl_stream) {
   const Plan& p = kl::plan_as<Plan>(plan);
+  const auto share_of_known = [&](int32_t part) {  // heads of 64 and 128 on AVX-512
+    if (p.half == 4 * kLanes)
+      share<4>(p, call, part);
+    else if (p.half == 2 * kLanes)
+      share<2>(p, call, part);
+    else
+      share<0>(p, call, part);
+  };
   if (p.threads == 1) {  // even a region of one costs its entry and exit
-    positions(p, call, 0, p.positions);
+    share_of_known(0);
     return kl::ok();
   }
 #pragma omp parallel for schedule(static, 1) num_threads(p.threads)
-  for (int32_t part = 0; part < p.threads; ++part)
-    positions(p, call, p.positions * part / p.threads, p.positions * (part + 1) / p.threads);
+  for (int32_t part = 0; part < p.threads; ++part) share_of_known(part);
   return kl::ok();
 }
 
