@@ -98,6 +98,37 @@ TEST(ActivationOracle, SquaresThePositiveAndDropsTheNegative) {
             (std::vector<double>{0, 0, 1, -12}));
 }
 
+TEST(ResidualBlendOracle, WeighsBothStreamsAndSumsTheirGradients) {
+  CallData call = call_of("residual_blend", KL_FORWARD, {{"N", 1}, {"C", 2}});
+  call.input("x").values = {3, -1};
+  call.input("x0").values = {4, 8};
+  call.input("lambda").values = {2};
+  call.input("mu").values = {0.5};
+  EXPECT_EQ(evaluate(target("residual_blend").oracle, call, false)[0].values,
+            (std::vector<double>{8, 2}));
+}
+
+TEST(RotaryOracle, AQuarterTurnPutsTheSecondHalfFirst) {
+  const Axes axes{{"B", 1}, {"T", 2}, {"H", 1}, {"K", 1}, {"D", 4}, {"D2", 2}};
+  CallData call = call_of("rotary_embedding", KL_FORWARD, axes);
+  call.input("q").values = {1, 2, 3, 4, 1, 2, 3, 4};
+  call.input("cos").values = {1, 1, 0, 0};
+  call.input("sin").values = {0, 0, 1, 1};
+  EXPECT_EQ(evaluate(target("rotary_embedding").oracle, call, false)[0].values,
+            (std::vector<double>{1, 2, 3, 4, 3, 4, -1, -2}));
+}
+
+TEST(LayernormOracle, CentresDividesAndShifts) {
+  CallData call = call_of("layernorm", KL_FORWARD, {{"N", 1}, {"C", 2}});
+  call.input("x").values = {1, 7};
+  call.input("w").values = {10, 100};
+  call.input("b").values = {0.5, 0};
+  call.scalars = {16};  // inside the root: sqrt(9 + 16)
+  const auto y = evaluate(target("layernorm").oracle, call, false)[0].values;
+  EXPECT_DOUBLE_EQ(y[0], -5.5);
+  EXPECT_DOUBLE_EQ(y[1], 60);
+}
+
 TEST(LossOracle, EqualLogitsCostTheLogarithmOfTheVocabulary) {
   CallData call = call_of("loss_prelude", KL_FORWARD, {{"N", 3}, {"V", 8}});
   call.input("logits").values.assign(24, 2.5);
