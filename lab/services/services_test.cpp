@@ -18,8 +18,9 @@ std::vector<float> counting(int64_t count) {
 }
 
 // op(A)[m,k] * op(B)[k,n] + beta * C; small integers are exact in any order.
-std::vector<float> expected(char ta, char tb, int64_t m, int64_t n, int64_t k, const std::vector<float>& a,
-                            const std::vector<float>& b, float beta, std::vector<float> c) {
+std::vector<float> expected(char ta, char tb, int64_t m, int64_t n, int64_t k,
+                            const std::vector<float>& a, const std::vector<float>& b, float beta,
+                            std::vector<float> c) {
   for (int64_t i = 0; i < m; ++i)
     for (int64_t j = 0; j < n; ++j) {
       float sum = 0;
@@ -39,8 +40,8 @@ TEST(Services, SgemmIsRowMajorWithEitherOperandTransposed) {
     for (const char tb : {'N', 'T'}) {
       auto c = counting(m * n);
       ASSERT_EQ(services(kListed)
-                    .sgemm(ta, tb, m, n, k, 2, a.data(), ta == 'T' ? m : k, b.data(), tb == 'T' ? k : n, 3,
-                           c.data(), n)
+                    .sgemm(ta, tb, m, n, k, 2, a.data(), ta == 'T' ? m : k, b.data(),
+                           tb == 'T' ? k : n, 3, c.data(), n)
                     .code,
                 KL_OK);
       EXPECT_EQ(c, expected(ta, tb, m, n, k, a, b, 3, counting(m * n))) << ta << tb;
@@ -59,7 +60,8 @@ TEST(Services, SgemmMayBeCalledByAllThreadsOfARegionAtOnce) {
     together = omp_get_num_threads() > 1;
     std::vector<float> c(size * size);
     for (int round = 0; round < kRounds; ++round) {
-      services(kListed).sgemm('N', 'N', size, size, size, 2, a.data(), size, b.data(), size, 0, c.data(), size);
+      services(kListed).sgemm('N', 'N', size, size, size, 2, a.data(), size, b.data(), size, 0,
+                              c.data(), size);
       wrong += c != right;
     }
   }
