@@ -22,6 +22,7 @@ constexpr int64_t kBlock = 128;                    // queries of a block
 constexpr int64_t kRows = kLanes == 16 ? 8 : 4;    // of a tile in registers; divides kLanes
 constexpr int64_t kTile = kLanes == 16 ? 2 : 3;    // vectors of a tile in registers
 constexpr int64_t kPanel = kTile * kLanes;         // columns of a tile, keys of a panel
+constexpr int64_t kAhead = 8;                      // rows asked for before their turn
 constexpr int64_t kProductsPerThread = 64 * 1024;  // fewer are not worth waking a thread for
 
 constexpr int kDo = 0, kBackQ = 1, kBackO = 4, kBackLse = 5;
@@ -189,11 +190,19 @@ inline void turn(const float* x, int64_t x_row, float* to, int64_t to_row) {
   for (int i = 0; i < kLanes; ++i) kl::store(to + i * to_row, rows[i]);
 }
 
+// Asks for a row that is soon read (or written): rows of one head are too short and too far apart
+// for the processor to foresee.
+template <int for_writing>
+inline void ask_for(const float* row, int64_t D) {
+  for (int64_t d = 0; d < D; d += 16) __builtin_prefetch(row + d, for_writing);
+}
+
 // x[T, D] to panels[T / kPanel][D][kPanel], filled up with zeros.
 void to_panels(const float* x, int64_t x_row, int64_t T, int64_t D, float* panels) {
   for (int64_t t = 0; t < up(T, kPanel); t += kLanes) {
     float* to = panels + down(t, kPanel) * D + t % kPanel;
     const int64_t keys = std::clamp<int64_t>(T - t, 0, kLanes);
+    for (int64_t i = t + kLanes; i < std::min(T, t + 2 * kLanes); ++i) ask_for<0>(x + i * x_row, D);
     int64_t d = 0;
     for (; keys == kLanes && d + kLanes <= D; d += kLanes)
       turn(x + t * x_row + d, x_row, to + d * kPanel, kPanel);
@@ -208,14 +217,17 @@ void copy_in(const float* x, int64_t x_row, int64_t rows, int64_t D, float* to, 
              int64_t total, float factor = 1) {
   for (int64_t i = 0; i < total; ++i, x += x_row, to += to_row) {
     const int64_t some = i < rows ? D : 0;
+    if (i + kAhead < rows) ask_for<0>(x + kAhead * x_row, D);
     for (int64_t d = 0; d < some; ++d) to[d] = x[d] * factor;
     std::fill(to + some, to + to_row, 0.0f);
   }
 }
 void copy_out(const float* x, int64_t x_row, int64_t rows, int64_t D, float* to, int64_t to_row,
               float factor) {
-  for (int64_t i = 0; i < rows; ++i, x += x_row, to += to_row)
+  for (int64_t i = 0; i < rows; ++i, x += x_row, to += to_row) {
+    if (i + kAhead < rows) ask_for<1>(to + kAhead * to_row, D);
     for (int64_t d = 0; d < D; ++d) to[d] = x[d] * factor;
+  }
 }
 
 // A block of queries and the strip of keys that they see: query i sees keys first(i) … i. The rows
@@ -281,6 +293,15 @@ void fill_unseen(const Block& block, int64_t i, float* strip, float value) {
   std::fill(strip + block.at(i, i + 1), strip + block.at(i, block.keys_end(tile)), value);
 }
 
+// The largest lane, halves held against each other until one is left.
+float largest_of(Lanes v) {
+  float a[kLanes];
+  kl::store(a, v);
+  for (int half = kLanes / 2; half > 0; half /= 2)
+    for (int l = 0; l < half; ++l) a[l] = std::max(a[l], a[l + half]);
+  return a[0];
+}
+
 // Scores of a query to exp(score - largest); their largest and their sum.
 struct Softmax {
   float largest, sum;
@@ -288,8 +309,7 @@ struct Softmax {
 Softmax softmax_row(float* row, int64_t size) {
   Lanes tops = kl::load(row);
   for (int64_t j = kLanes; j < size; j += kLanes) tops = kl::at_least(kl::load(row + j), tops);
-  float top = tops[0];
-  for (int l = 1; l < kLanes; ++l) top = std::max(top, tops[l]);
+  const float top = largest_of(tops);
   Lanes sums{};
   for (int64_t j = 0; j < size; j += kLanes) {
     const Lanes e = kl::exp_of_negative(kl::load(row + j) - kl::lanes(top));
@@ -389,6 +409,7 @@ void backward_head(const Plan& p, const kl_call* call, int64_t b, int64_t kv, fl
       scores_of(block, d_o, row, v_panels, p.D, dp);
       for (int64_t i = i0; i < block.end; ++i) {
         const int64_t tile = down(i - i0, kRows) + i0, from = block.keys_begin(tile);
+        if (i + kAhead < block.end) ask_for<0>(o + (i + kAhead) * q_row, p.D);
         const float delta = dot(d_o + (i - i0) * row, o + i * q_row, p.D);
         gradient_row(scores + block.at(i, from), dp + block.at(i, from),
                      block.keys_end(tile) - from, lse[i], delta);

@@ -71,16 +71,24 @@ inline void store(float* to, Lanes v, int64_t count) {
   count == kLanes ? kl::store(to, v) : kl::store_some(to, v, count);
 }
 
+// The largest lane, halves held against each other until one is left.
+float largest_of(Lanes v) {
+  float a[kLanes];
+  kl::store(a, v);
+  for (int half = kLanes / 2; half > 0; half /= 2)
+    for (int l = 0; l < half; ++l) a[l] = std::max(a[l], a[l + half]);
+  return a[0];
+}
+
 template <bool masked>
 void forward_row(const float* z, const float* mask, float* p, int64_t K) {
-  float top = kNone;
   Lanes tops = kl::lanes(kNone);
   for (int64_t k = 0; k + kLanes <= K; k += kLanes) {
     Lanes x = kl::load(z + k);
     if constexpr (masked) x += kl::load(mask + k);
     tops = kl::at_least(x, tops);
   }
-  for (int l = 0; l < kLanes; ++l) top = std::max(top, tops[l]);
+  float top = largest_of(tops);
   for (int64_t k = K / kLanes * kLanes; k < K; ++k)
     top = std::max(top, masked ? z[k] + mask[k] : z[k]);
   Lanes sums{};
