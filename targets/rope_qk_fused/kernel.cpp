@@ -1,6 +1,5 @@
-// Rotary embedding and rmsnorm of heads for CPUs: every array is passed once, position after
-// position, so that a row of the tables serves all heads of q and k; the second look at a head hits
-// the first cache.
+// Rotary embedding and rmsnorm of heads for CPUs: every array is passed once, q before k; the
+// second look at a head hits the first cache.
 //   forward   read q and k, write q_out and k_out
 //   backward  read the gradients, q and k, write dq and dk
 // A head of usual length stays in registers once it is turned; any other is turned twice.
@@ -136,8 +135,9 @@ Sums wide_sums(const float* x, const float* dout, const Angles& a) {
 // One head of q or k; `dout` is backward's. dy = (dout - y * slope) / rms, slope = mean(dout*y) /
 // rms^2.
 template <bool back, int kept>
-void one_head(const float* dout, const float* x, float* out, const Angles& a, double inverse_depth,
-              double eps) {
+inline __attribute__((always_inline)) void one_head(const float* dout, const float* x, float* out,
+                                                    const Angles& a, double inverse_depth,
+                                                    double eps) {
   Pairs keep[kept > 0 ? kept : 1];
   Lanes squares[2] = {}, products[2] = {};
   for_vectors<kept>(
@@ -170,21 +170,21 @@ void one_head(const float* dout, const float* x, float* out, const Angles& a, do
       });
 }
 
-// Positions [n, end), all heads of q and k.
+// Positions [n, end), all heads of q, then all of k: taking turns at each position was slower.
 template <bool back, int kept>
 void positions(const Plan& plan, const kl_call* call, int64_t n, int64_t end) {
   constexpr int tables = back ? 4 : 2;
   const double eps = call->scalars[0];
-  for (; n < end; ++n) {
-    const int64_t angle = n % plan.length * plan.half;
-    const Angles angles{kl::data<const float>(call->inputs[tables]) + angle,
-                        kl::data<const float>(call->inputs[tables + 1]) + angle, plan.half};
-    for (int which = 0; which < 2; ++which) {
-      const float* first = kl::data<const float>(call->inputs[which]);
-      const float* x = back ? kl::data<const float>(call->inputs[2 + which]) : first;
-      float* out = kl::data<float>(call->outputs[which]);
-      const int64_t depth = 2 * plan.half, row = plan.heads[which] * depth;
-      for (int64_t at = n * row; at < (n + 1) * row; at += depth)
+  for (int which = 0; which < 2; ++which) {
+    const float* first = kl::data<const float>(call->inputs[which]);
+    const float* x = back ? kl::data<const float>(call->inputs[2 + which]) : first;
+    float* out = kl::data<float>(call->outputs[which]);
+    const int64_t depth = 2 * plan.half, row = plan.heads[which] * depth;
+    for (int64_t position = n; position < end; ++position) {
+      const int64_t angle = position % plan.length * plan.half;
+      const Angles angles{kl::data<const float>(call->inputs[tables]) + angle,
+                          kl::data<const float>(call->inputs[tables + 1]) + angle, plan.half};
+      for (int64_t at = position * row; at < (position + 1) * row; at += depth)
         one_head<back, kept>(first + at, x + at, out + at, angles, plan.inverse_depth, eps);
     }
   }
