@@ -131,7 +131,7 @@ RowSums wide_sums(const float* x, const float* dy, const float* w, int64_t colum
           static_cast<float>(g_sum / count), static_cast<float>(product * scale / count)};
 }
 
-float mean_of(const float* x, int64_t columns) {
+inline __attribute__((always_inline)) float mean_of(const float* x, int64_t columns) {
   Chains sum;
   for_vectors(
       columns, [&](int chain, int64_t c, int64_t n)
@@ -140,8 +140,9 @@ float mean_of(const float* x, int64_t columns) {
 }
 
 template <bool back>
-RowSums sums_around(float mean, const float* x, const float* dy, const float* w, int64_t columns,
-                    double eps) {
+inline __attribute__((always_inline)) RowSums sums_around(float mean, const float* x,
+                                                          const float* dy, const float* w,
+                                                          int64_t columns, double eps) {
   const double inverse_columns = 1 / static_cast<double>(columns);
   Chains squares, g_sum, product;
   for_vectors(
@@ -165,8 +166,8 @@ RowSums sums_around(float mean, const float* x, const float* dy, const float* w,
 
 // The sums of a few rows: what one row waits for overlaps with the sums of the next.
 template <bool back, int rows>
-void sums_of(RowSums* sums, const float* x, const float* dy, const float* w, int64_t columns,
-             double eps) {
+inline __attribute__((always_inline)) void sums_of(RowSums* sums, const float* x, const float* dy,
+                                                   const float* w, int64_t columns, double eps) {
   float means[rows];
   for (int i = 0; i < rows; ++i) means[i] = mean_of(x + i * columns, columns);
   for (int i = 0; i < rows; ++i)
