@@ -125,7 +125,7 @@ double mix(int64_t size, float mu, const float* g, float* momentum, float* x) {
   return squares;
 }
 
-// x ← a·x + (b·A + c·A²)·x with A = x·xᵀ, or x·(…) with A = xᵀ·x where x is tall; five times.
+// x ← (a + b·A + c·A²)·x with A = x·xᵀ, or x·(…) with A = xᵀ·x where x is tall; five times.
 // The result is in x or in `next`.
 kl_result orthogonalise(const Plan& p, float*& x, float* next, float* square, float* polynomial) {
   const int64_t R = p.rows, C = p.columns, W = std::min(R, C);
@@ -137,9 +137,9 @@ kl_result orthogonalise(const Plan& p, float*& x, float* next, float* square, fl
     std::copy(square, square + W * W, polynomial);
     done = p.sgemm('N', 'N', W, W, W, f.c, square, W, square, W, f.b, polynomial, W);
     if (done.code != KL_OK) return done;
-    std::copy(x, x + R * C, next);
-    done = tall ? p.sgemm('N', 'N', R, C, C, 1, x, C, polynomial, W, f.a, next, C)
-                : p.sgemm('N', 'N', R, C, R, 1, polynomial, W, x, C, f.a, next, C);
+    for (int64_t i = 0; i < W; ++i) polynomial[i * W + i] += f.a;  // so that x is not read again
+    done = tall ? p.sgemm('N', 'N', R, C, C, 1, x, C, polynomial, W, 0, next, C)
+                : p.sgemm('N', 'N', R, C, R, 1, polynomial, W, x, C, 0, next, C);
     if (done.code != KL_OK) return done;
     std::swap(x, next);
   }

@@ -44,5 +44,34 @@ TEST(Compositions, ResidualRmsnormIsLaunchFusionThenRmsnorm) {
   expect_near(whole[1], results_of("rmsnorm", norm)[0]);
 }
 
+TEST(Compositions, CrossEntropyFullIsAProductThenLossPrelude) {
+  const Axes axes{{"N", 4}, {"C", 3}, {"V", 7}};
+  CallData fused = forward_of("cross_entropy_full", axes), loss = forward_of("loss_prelude", axes);
+  for (const char* name : {"targets", "token_bytes"}) loss.input(name) = fused.input(name);
+  const auto &x = fused.input("x").values, &w = fused.input("w").values;
+  auto& logits = loss.input("logits").values;
+  for (size_t n = 0; n < 4; ++n)
+    for (size_t v = 0; v < 7; ++v) {
+      logits[n * 7 + v] = 0;
+      for (size_t c = 0; c < 3; ++c) logits[n * 7 + v] += x[n * 3 + c] * w[c * 7 + v];
+    }
+  const auto parts = results_of("loss_prelude", loss),
+             whole = results_of("cross_entropy_full", fused);
+  for (size_t o = 0; o < 3; ++o) expect_near(whole[o], parts[o]);
+}
+
+TEST(Compositions, LossPreludeIsTheSoftcapThenCrossEntropyPrelude) {
+  const Axes axes{{"N", 9}, {"V", 7}};
+  CallData loss = forward_of("loss_prelude", axes), softcap = forward_of("logits_softcap", axes),
+           prelude = forward_of("cross_entropy_prelude", axes);
+  softcap.input("z").values = loss.input("logits").values;
+  prelude.input("targets") = loss.input("targets");
+  prelude.input("z").values = results_of("logits_softcap", softcap)[0];
+  const auto parts = results_of("cross_entropy_prelude", prelude);
+  std::vector<double> nll;
+  for (size_t n = 0; n < 9; ++n) nll.push_back(parts[1][n] - parts[2][n]);
+  expect_near(results_of("loss_prelude", loss)[0], nll);
+}
+
 }  // namespace
 }  // namespace kl::target_test
