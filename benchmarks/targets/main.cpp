@@ -51,6 +51,9 @@ const Shape kShapes[] = {
     {"qk_rmsnorm", {{"B", 4}, {"T", 256}, {"H", 2}, {"K", 2}, {"D", 128}}},
     {"rope_qk_fused", {{"B", 4}, {"T", 256}, {"H", 2}, {"K", 2}, {"D", 128}, {"D2", 64}}},
     {"layernorm", {{"N", 1024}, {"C", 256}}},
+    {"logits_softcap", {{"N", 1024}, {"V", 8192}}},
+    {"cross_entropy_prelude", {{"N", 1024}, {"V", 8192}}},
+    {"reduce", {{"N", 1}, {"C", 8 << 20}}},
 };
 
 struct FreeAligned {
