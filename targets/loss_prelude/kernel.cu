@@ -181,7 +181,7 @@ __device__ void invert(float (&x)[n]) {
 enum class Maths {
   plain,    // tanhf and expf: short bf16 rows
   shifted,  // the same, less the largest tanh of the row: s > 40
-  near,     // f32: a polynomial instead of tanhf where a whole pack is near 0
+  near,     // f32: a polynomial instead of tanhf where all packs of a warp are near 0
   fast      // bf16 rows of kFastVocabulary and more: below
 };
 
@@ -212,11 +212,12 @@ __device__ float capped_near(float z, const Cap& cap) {
   return fmaf(z, p * u2, z);
 }
 
+// `lanes`: those of the warp that are here. They choose together, or a warp would take both ways.
 template <Maths maths, class T>
-__device__ Capped<T> capped(const Pack<T>& z, const Cap& cap, float shift) {
+__device__ Capped<T> capped(const Pack<T>& z, const Cap& cap, float shift, unsigned lanes) {
   constexpr int n = kPackSize<T>;
   Capped<T> out;
-  if (maths == Maths::near && is_near(z, cap)) {
+  if (maths == Maths::near && __all_sync(lanes, is_near(z, cap))) {
 #pragma unroll
     for (int i = 0; i < n; ++i) {
       const float m = capped_near(z.v[i], cap), t = m * cap.inverse;
@@ -262,22 +263,30 @@ __device__ float sum_of(const Pack<T>& p) {
   return sum;
 }
 
-// Calls `use` with the place and the numbers of each pack of a row that is this thread's.
-// `in_flight` of them are asked for, by `read`, before the first is used.
+// Calls `use` with the place and the numbers of each pack of a row that is this thread's, and the
+// lanes of the warp that do so. `in_flight` of them are asked for, by `read`, before the first is
+// used; a warp's lanes leave that loop together, so that later too the lanes at work are the first
+// ones.
 template <class T, bool whole, int in_flight, class Read, class Use>
 __device__ void each_pack(const T* z, int vocabulary, Read read, Use use) {
-  const int step = blockDim.x * kPackSize<T>;
-  int v = threadIdx.x * kPackSize<T>;
+  constexpr int n = kPackSize<T>;
+  const int step = blockDim.x * n, lane = threadIdx.x % kl::kWarp;
+  int warp = (threadIdx.x - lane) * n;  // the place of its first lane
   if constexpr (whole)
-    for (; v + (in_flight - 1) * step < vocabulary; v += in_flight * step) {
+    for (; warp + (kl::kWarp - 1) * n + (in_flight - 1) * step < vocabulary;
+         warp += in_flight * step) {
+      const int v = warp + lane * n;
       RawPack<T> raw[in_flight];
 #pragma unroll
       for (int k = 0; k < in_flight; ++k) raw[k] = read(z + v + k * step);
 #pragma unroll
-      for (int k = 0; k < in_flight; ++k) use(v + k * step, kl::unpack(raw[k]));
+      for (int k = 0; k < in_flight; ++k) use(v + k * step, kl::unpack(raw[k]), ~0u);
     }
-  for (; v < vocabulary; v += step)
-    use(v, whole ? kl::unpack(read(z + v)) : kl::load_some(z + v, vocabulary - v));
+  for (; warp + lane * n < vocabulary; warp += step) {
+    const int v = warp + lane * n, lanes = (vocabulary - warp + n - 1) / n;
+    use(v, whole ? kl::unpack(read(z + v)) : kl::load_some(z + v, vocabulary - v),
+        lanes >= kl::kWarp ? ~0u : (1u << lanes) - 1);
+  }
 }
 
 // ---- forward ----
@@ -287,12 +296,14 @@ template <class T, bool whole, Maths maths>
 __device__ float part_of_sum(const T* z, int vocabulary, const Cap& cap, float shift) {
   float sum = 0;
   const auto read = [](const T* from) { return kl::stream_in(from); };
-  each_pack<T, whole, kForwardInFlight>(z, vocabulary, read, [&](int v, const Pack<T>& pack) {
-    Pack<T> exp = capped<maths>(pack, cap, shift).exp;
+  each_pack<T, whole, kForwardInFlight>(
+      z, vocabulary, read, [&](int v, const Pack<T>& pack, unsigned lanes) {
+        Pack<T> exp = capped<maths>(pack, cap, shift, lanes).exp;
 #pragma unroll
-    for (int i = 0; i < kPackSize<T>; ++i) exp.v[i] = whole || i < vocabulary - v ? exp.v[i] : 0.0f;
-    sum += sum_of(exp);
-  });
+        for (int i = 0; i < kPackSize<T>; ++i)
+          exp.v[i] = whole || i < vocabulary - v ? exp.v[i] : 0.0f;
+        sum += sum_of(exp);
+      });
   return sum;
 }
 
@@ -375,9 +386,9 @@ __global__ void add_sums(const Sums* sums, int count, double* nll_sum, double* b
 
 // `target`: the place of the row's target in this pack, if it is in it.
 template <class T, Maths maths>
-__device__ Pack<T> gradient(const Pack<T>& z, const Cap& cap, SavedRow row, float gain,
-                            int target) {
-  Capped<T> c = capped<maths>(z, cap, row.shift);
+__device__ Pack<T> gradient(const Pack<T>& z, const Cap& cap, SavedRow row, float gain, int target,
+                            unsigned lanes) {
+  Capped<T> c = capped<maths>(z, cap, row.shift, lanes);
 #pragma unroll
   for (int i = 0; i < kPackSize<T>; ++i) c.exp.v[i] *= row.inverse_sum;
   if (target >= 0 && target < kPackSize<T>) {
@@ -393,12 +404,14 @@ template <class T, bool whole, Maths maths>
 __device__ void gradient_row(const T* z, T* dz, int vocabulary, const Cap& cap, SavedRow row,
                              float gain, int target) {
   const auto read = [](const T* from) { return kl::load_pack(from); };
-  each_pack<T, whole, kBackwardInFlight>(z, vocabulary, read, [&](int v, const Pack<T>& pack) {
-    if constexpr (whole)
-      kl::store_pack(dz + v, gradient<T, maths>(pack, cap, row, gain, target - v));
-    else
-      kl::store_some(dz + v, gradient<T, maths>(pack, cap, row, gain, target - v), vocabulary - v);
-  });
+  each_pack<T, whole, kBackwardInFlight>(
+      z, vocabulary, read, [&](int v, const Pack<T>& pack, unsigned lanes) {
+        if constexpr (whole)
+          kl::store_pack(dz + v, gradient<T, maths>(pack, cap, row, gain, target - v, lanes));
+        else
+          kl::store_some(dz + v, gradient<T, maths>(pack, cap, row, gain, target - v, lanes),
+                         vocabulary - v);
+      });
 }
 
 template <class T, bool whole, Maths maths>

@@ -240,6 +240,13 @@ __global__ void __launch_bounds__(Sharing<T, width, loads>::threads,
   typename S::Held raw;
 #pragma unroll
   for (int k = 0; k < loads; ++k) raw[k] = S::read(x, k, columns);
+  // Single weights are asked for with the row: after the sum, each would be waited for.
+  constexpr bool early = weighted && width == 1 && loads > 0;
+  Pack<T, width> row_weights[early ? loads : 1];
+  if constexpr (early)
+#pragma unroll
+    for (int k = 0; k < loads; ++k)
+      row_weights[k] = weights<T, width, weighted>(w, S::column(k), columns);
   float squares = 0;
 #pragma unroll
   for (int k = 0; k < packs; ++k) add_squares(squares, S::pack(raw, x, k, columns));
@@ -248,7 +255,8 @@ __global__ void __launch_bounds__(Sharing<T, width, loads>::threads,
   for (int k = 0; k < packs; ++k) {
     const int c = S::column(k);
     if (c >= columns) break;
-    store_scaled(y + c, S::pack(raw, x, k, columns), r, weights<T, width, weighted>(w, c, columns));
+    store_scaled(y + c, S::pack(raw, x, k, columns), r,
+                 early ? row_weights[early ? k : 0] : weights<T, width, weighted>(w, c, columns));
   }
 }
 
