@@ -1,9 +1,8 @@
 #include <trainer/contract.hpp>
 
-#include <lab/core/installation.hpp>
+#include <lab/target/axes.hpp>
 
 #include <algorithm>
-#include <charconv>
 
 namespace kl::trainer {
 namespace {
@@ -40,17 +39,7 @@ Result<TensorForm> form_of(const TensorSpec& tensor, const SeamShape& shape) {
   KL_TRY(form.type, type_of(tensor, shape));
   if (is_absent(tensor, shape)) return form;
   for (const std::string& axis : tensor.axes) {
-    int64_t length = 0;
-    if (const auto [end, error] = std::from_chars(axis.data(), axis.data() + axis.size(), length);
-        error != std::errc() || end != axis.data() + axis.size()) {
-      const auto named = shape.axes.find(axis);
-      if (named == shape.axes.end())
-        return make_error(
-            Status::unsupported_target,
-            "the trainer gives axis " + axis + " of " + tensor.name + " no length",
-            "name the axes of the spec as the trainer's seams do: kernel-lab-train seams");
-      length = named->second;
-    }
+    KL_TRY(const int64_t length, axis_length(axis, shape.axes));
     form.shape.push_back(length);
   }
   if (const auto given = shape.strides.find(tensor.name); given != shape.strides.end())
@@ -90,16 +79,10 @@ Result<CallForm> form_of(const OperationSpec& operation, const SeamShape& shape)
   return form;
 }
 
-Result<Target> target_of(const SeamContract& contract) {
-  for (const auto& folder : target_search_path({})) {
-    std::error_code code;
-    if (!std::filesystem::is_regular_file(folder / contract.key / "spec.toml", code)) continue;
-    KL_TRY(Target target, read_target(folder / contract.key));
-    KL_CHECK(check_contract(target, contract));
-    return target;
-  }
-  return make_error(Status::unsupported_target, "no target " + std::string(contract.key),
-                    "install Kernel Lab whole, or run where ./targets holds it");
+Result<Target> target_of(const Catalogue& catalogue, const SeamContract& contract) {
+  KL_TRY(Target target, catalogue.find(contract.key));
+  KL_CHECK(check_contract(target, contract));
+  return target;
 }
 
 }  // namespace kl::trainer

@@ -15,7 +15,7 @@ Outcome check_contract(const Target& target, const SeamContract& contract);
 // Lengths, dtypes and scalars of one operation at one shape.
 Result<CallForm> form_of(const OperationSpec& operation, const SeamShape& shape);
 
-// The target of a seam, from the target search path.
-Result<Target> target_of(const SeamContract& contract);
+// The target of a seam, held to its contract.
+Result<Target> target_of(const Catalogue& catalogue, const SeamContract& contract);
 
 }  // namespace kl::trainer

@@ -4,6 +4,7 @@
 
 #include <lab/build/builder.hpp>
 #include <lab/core/files.hpp>
+#include <lab/core/installation.hpp>
 #include <trainer/contract.hpp>
 #include <trainer/seam_table.hpp>
 
@@ -15,8 +16,9 @@ namespace kl::trainer {
 class OracleSeams : public Seams<double> {
  public:
   explicit OracleSeams(const Config& config) {
+    const Catalogue catalogue = Catalogue::search(target_search_path({}));
     for (const SeamUse& use : seam_table(config)) {
-      const Target target = *target_of(contract_of(use.seam));
+      const Target target = *target_of(catalogue, contract_of(use.seam));
       for (const SeamCalls& calls : use.calls) {
         Form form{{}, &oracle(target)};
         for (const OperationSpec& operation : target.operations)

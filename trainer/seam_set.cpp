@@ -11,24 +11,23 @@
 namespace kl::trainer {
 namespace {
 
-Result<fs::path> champion_source(const std::string& target, const Engine& engine) {
-  std::error_code code;
-  for (const auto& folder : target_search_path({}))
-    for (const auto& name : engine.kernel_files())
-      if (const fs::path file = folder / target / name; fs::is_regular_file(file, code))
-        return file;
-  return make_error(Status::unsupported_target, "no champion of " + target + " for this engine",
-                    "install Kernel Lab whole, or run where ./targets holds it");
-}
+// The targets that the trainer's seams are looked up in.
+Catalogue installed_targets() { return Catalogue::search(target_search_path({})); }
 
 }  // namespace
 
 Result<SeamFiles> champion_files(const Config& config, const Engine& engine,
                                  const Builder& builder) {
   SeamFiles files;
+  const Catalogue catalogue = installed_targets();
   for (const auto& seam : describe_seams(config)) {
-    KL_TRY(const fs::path source, champion_source(seam.target, engine));
-    KL_TRY(const BuiltLibrary built, builder.build({source, "", {}}));
+    KL_TRY(const Target target, catalogue.find(seam.target));
+    const auto source = target.champion(engine);
+    if (!source)
+      return make_error(Status::unsupported_target,
+                        "no champion of " + seam.target + " for this engine",
+                        "install Kernel Lab whole, or run where ./targets holds it");
+    KL_TRY(const BuiltLibrary built, builder.build({*source, "", {}}));
     files[seam.seam] = {built.path.string(), built.source_hash, built.library_hash};
   }
   return files;
@@ -67,9 +66,10 @@ Result<std::unique_ptr<SeamSet>> SeamSet::open(const Config& config, const SeamF
                                                int threads) {
   KL_TRY(SeamFiles files, checked_files(config, wanted));
   std::unique_ptr<SeamSet> set(new SeamSet);
+  const Catalogue catalogue = installed_targets();
   for (const SeamUse& use : seam_table(config)) {
     const SeamContract& contract = contract_of(use.seam);
-    KL_TRY(const Target target, target_of(contract));
+    KL_TRY(const Target target, target_of(catalogue, contract));
     std::vector<SeamForm> forms;
     for (const SeamCalls& calls : use.calls) {
       SeamForm form;

@@ -174,13 +174,12 @@ Result<int> train(const Flags& flags) {
 
 // The weights of a checkpoint, or of a file of weights under --preset.
 Outcome evaluate(const Flags& flags) {
-  auto facts = read_checkpoint_facts(flags.weights);
-  if (!facts.ok() && facts.error().what.find("holds no run") == std::string::npos)
-    return facts.error();
+  KL_TRY(const Metadata metadata, read_metadata(flags.weights));
   Config config;
-  if (facts.ok())
-    config = facts->config;
-  else {
+  if (metadata.contains("checkpoint")) {
+    KL_TRY(const CheckpointFacts facts, read_checkpoint_facts(flags.weights));
+    config = facts.config;
+  } else {
     KL_TRY(config, chosen(flags));
   }
   for (const auto& setting : flags.settings) KL_CHECK(apply_setting(config, setting));

@@ -1,6 +1,7 @@
 // The frozen list of cases: made, counted and hashed before a candidate is loaded.
 #pragma once
 
+#include <lab/target/axes.hpp>
 #include <lab/target/seam_shape.hpp>
 #include <lab/target/target.hpp>
 #include <lab/verify/inputs.hpp>
@@ -50,8 +51,6 @@ Outcome check_strength(const Target& target, const CasePlan& plan, bool full);
 
 std::string case_name(const CaseGroup& group, const Case& item);
 
-// Length of a named axis, a decimal constant, or a product such as "N*C"; 1 for an empty text.
-Result<int64_t> axis_length(std::string_view text, const std::map<std::string, int64_t>& axes);
 // The shape of a tensor in a group; empty when it is optional and not passed. An optional output
 // named "d" + an absent input is absent with it.
 Result<std::vector<int64_t>> shape_of(const TensorSpec& tensor, const CaseGroup& group);

@@ -1,83 +1,20 @@
 // Projections and gated value embeddings in any number type, and the bytes and operations of an
 // ideal kernel.
-#include <kernel_lab/oracle.hpp>
-
-#include <vector>
+#include <kernel_lab/oracle_matrix.hpp>
 
 namespace {
 
 using kl::oracle::Call;
 using kl::oracle::CallTable;
 using kl::oracle::Cost;
-using kl::oracle::Tracked;
+using kl::oracle::Matrix;
+using kl::oracle::times;
 
 // Inputs of forward; backward's are the gradients of its three outputs, then the same.
 constexpr int kX = 0, kWq = 1, kWk = 2, kWv = 3, kVe = 4, kWg = 5, kInputs = 6;
 constexpr int kQ = 0, kK = 1, kV = 2, kOutputs = 3;
 constexpr int kDx = 0, kDwq = 1, kDwk = 2, kDwv = 3, kDve = 4, kDwg = 5;
 constexpr int64_t kGateColumns = 32;
-
-// Of first order in the errors of both factors; Tracked's own product multiplies sums of terms.
-inline double product(double a, double b) { return a * b; }
-inline Tracked product(const Tracked& a, const Tracked& b) {
-  return {a.value * b.value, std::fabs(a.value) * b.terms + std::fabs(b.value) * a.terms};
-}
-
-template <class R>
-struct Matrix {
-  int64_t rows, columns;
-  std::vector<R> values;
-  Matrix(int64_t m, int64_t n) : rows(m), columns(n), values(static_cast<size_t>(m * n)) {}
-  R* row(int64_t i) { return values.data() + i * columns; }
-  const R* row(int64_t i) const { return values.data() + i * columns; }
-};
-
-// [first axis, all others as one].
-template <class R>
-Matrix<R> input(const Call<R>& call, int index, int64_t rows, int64_t columns) {
-  Matrix<R> m(rows, columns);
-  for (size_t i = 0; i < m.values.size(); ++i)
-    m.values[i] = call.in(index, static_cast<int64_t>(i));
-  return m;
-}
-template <class R>
-Matrix<R> transposed(const Matrix<R>& a) {
-  Matrix<R> t(a.columns, a.rows);
-  for (int64_t i = 0; i < a.rows; ++i)
-    for (int64_t j = 0; j < a.columns; ++j) t.row(j)[i] = a.row(i)[j];
-  return t;
-}
-// c += a b, row by row of b.
-template <class R>
-void multiply(const Matrix<R>& a, const Matrix<R>& b, Matrix<R>& c) {
-  for (int64_t i = 0; i < a.rows; ++i)
-    for (int64_t k = 0; k < a.columns; ++k) {
-      const R factor = a.row(i)[k];
-      const R* from = b.row(k);
-      R* to = c.row(i);
-      for (int64_t j = 0; j < b.columns; ++j) to[j] += factor * from[j];
-    }
-}
-template <class R>
-Matrix<R> times(const Matrix<R>& a, const Matrix<R>& b) {
-  Matrix<R> c(a.rows, b.columns);
-  multiply(a, b, c);
-  return c;
-}
-
-template <class R>
-void write(const Call<R>& call, int output, const Matrix<R>& m) {
-  for (size_t i = 0; i < m.values.size(); ++i)
-    call.out(output, static_cast<int64_t>(i), m.values[i]);
-}
-template <class R>
-void accumulate(const Call<R>& call, int output, const Matrix<R>& a, const Matrix<R>& b) {
-  Matrix<R> sum(a.rows, b.columns);
-  for (size_t i = 0; i < sum.values.size(); ++i)
-    sum.values[i] = call.before(output, static_cast<int64_t>(i));
-  multiply(a, b, sum);
-  write(call, output, sum);
-}
 
 // t = tanh(s/2), s = x wg^T, so that 2 sigmoid(s) = 1 + t and its derivative is (1 - t^2)/2.
 template <class R>
@@ -124,7 +61,7 @@ void gate_backward(const Call<R>& call, const Sizes& z, const Matrix<R>& x, cons
         dve.row(n)[i] = (R(1.0) + t) * dv.row(n)[i];
         dot += dv.row(n)[i] * ve.row(n)[i];
       }
-      ds.row(k)[n] = product(dot, R(0.5) * (R(1.0) - product(t, t)));
+      ds.row(k)[n] = times(dot, R(0.5) * (R(1.0) - times(t, t)));
       for (int64_t c = 0; c < kGateColumns; ++c) dx.row(n)[c] += ds.row(k)[n] * wg.row(k)[c];
     }
   Matrix<R> columns(z.N, kGateColumns);

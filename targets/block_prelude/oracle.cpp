@@ -1,5 +1,5 @@
 // The start of a block in any number type, and the bytes and operations of an ideal kernel.
-#include <kernel_lab/oracle.hpp>
+#include <kernel_lab/oracle_matrix.hpp>
 
 #include <vector>
 
@@ -8,7 +8,8 @@ namespace {
 using kl::oracle::Call;
 using kl::oracle::CallTable;
 using kl::oracle::Cost;
-using kl::oracle::Tracked;
+using kl::oracle::Matrix;
+using kl::oracle::times;
 
 // Inputs of forward; backward's are the gradients of its outputs, then the same, then q and k.
 constexpr int kX = 0, kX0 = 1, kLambda = 2, kMu = 3, kWq = 4, kWk = 5, kWv = 6;
@@ -18,73 +19,11 @@ constexpr int kBackQ = kOutputs + kInputs, kBackK = kBackQ + 1, kBackInputs = kB
 constexpr int kDx = 0, kDx0 = 1, kDlambda = 2, kDmu = 3, kDwq = 4, kDwv = 6, kDve = 7, kDwg = 8;
 constexpr int64_t kGateColumns = 32;
 
-// Of first order in the errors of both factors; Tracked's own product multiplies sums of terms.
-inline double product(double a, double b) { return a * b; }
-inline Tracked product(const Tracked& a, const Tracked& b) {
-  return {a.value * b.value, std::fabs(a.value) * b.terms + std::fabs(b.value) * a.terms};
-}
-
-template <class R>
-struct Matrix {
-  int64_t rows, columns;
-  std::vector<R> values;
-  Matrix(int64_t m, int64_t n) : rows(m), columns(n), values(static_cast<size_t>(m * n)) {}
-  R* row(int64_t i) { return values.data() + i * columns; }
-  const R* row(int64_t i) const { return values.data() + i * columns; }
-};
-
-// [first axis, all others as one].
-template <class R>
-Matrix<R> input(const Call<R>& call, int index, int64_t rows, int64_t columns) {
-  Matrix<R> m(rows, columns);
-  for (size_t i = 0; i < m.values.size(); ++i)
-    m.values[i] = call.in(index, static_cast<int64_t>(i));
-  return m;
-}
-template <class R>
-Matrix<R> transposed(const Matrix<R>& a) {
-  Matrix<R> t(a.columns, a.rows);
-  for (int64_t i = 0; i < a.rows; ++i)
-    for (int64_t j = 0; j < a.columns; ++j) t.row(j)[i] = a.row(i)[j];
-  return t;
-}
-// c += a b, row by row of b.
-template <class R>
-void multiply(const Matrix<R>& a, const Matrix<R>& b, Matrix<R>& c) {
-  for (int64_t i = 0; i < a.rows; ++i)
-    for (int64_t k = 0; k < a.columns; ++k) {
-      const R factor = a.row(i)[k];
-      const R* from = b.row(k);
-      R* to = c.row(i);
-      for (int64_t j = 0; j < b.columns; ++j) to[j] += factor * from[j];
-    }
-}
-template <class R>
-Matrix<R> times(const Matrix<R>& a, const Matrix<R>& b) {
-  Matrix<R> c(a.rows, b.columns);
-  multiply(a, b, c);
-  return c;
-}
-
-template <class R>
-void write(const Call<R>& call, int output, const Matrix<R>& m) {
-  for (size_t i = 0; i < m.values.size(); ++i)
-    call.out(output, static_cast<int64_t>(i), m.values[i]);
-}
-template <class R>
-void accumulate(const Call<R>& call, int output, const Matrix<R>& a, const Matrix<R>& b) {
-  Matrix<R> sum(a.rows, b.columns);
-  for (size_t i = 0; i < sum.values.size(); ++i)
-    sum.values[i] = call.before(output, static_cast<int64_t>(i));
-  multiply(a, b, sum);
-  write(call, output, sum);
-}
-
 // 1 / sqrt(mean(x^2) + eps) of `count` values.
 template <class R>
 R inverse_rms(const R* x, int64_t count, double eps) {
   R sum = 0;
-  for (int64_t i = 0; i < count; ++i) sum += product(x[i], x[i]);
+  for (int64_t i = 0; i < count; ++i) sum += times(x[i], x[i]);
   return kl::oracle::rsqrt(sum * R(1.0 / static_cast<double>(count)) + R(eps));
 }
 
@@ -92,9 +31,9 @@ R inverse_rms(const R* x, int64_t count, double eps) {
 template <class R>
 void norm_backward(R* g, const R* y, const R& r, int64_t count) {
   R sum = 0;
-  for (int64_t i = 0; i < count; ++i) sum += product(g[i], y[i]);
+  for (int64_t i = 0; i < count; ++i) sum += times(g[i], y[i]);
   const R mean = sum * R(1.0 / static_cast<double>(count));
-  for (int64_t i = 0; i < count; ++i) g[i] = product(r, g[i] - product(y[i], mean));
+  for (int64_t i = 0; i < count; ++i) g[i] = times(r, g[i] - times(y[i], mean));
 }
 
 // t = tanh(s/2), s = n wg^T, so that 2 sigmoid(s) = 1 + t and its derivative is (1 - t^2)/2.
@@ -126,7 +65,7 @@ class Block {
         xb.row(n)[c] =
             lambda * call.in(first + kX, n * C + c) + mu * call.in(first + kX0, n * C + c);
       inverse_rms_.push_back(inverse_rms(xb.row(n), C, call.scalar(0)));
-      for (int64_t c = 0; c < C; ++c) normed.row(n)[c] = product(xb.row(n)[c], inverse_rms_.back());
+      for (int64_t c = 0; c < C; ++c) normed.row(n)[c] = times(xb.row(n)[c], inverse_rms_.back());
     }
   }
 
@@ -191,7 +130,7 @@ class Block {
     const Matrix<R> scales = rotate(m, heads);
     for (int64_t n = 0; n < N; ++n)
       for (int64_t i = 0; i < heads * D; ++i)
-        m.row(n)[i] = product(m.row(n)[i], scales.row(n)[i / D]);
+        m.row(n)[i] = times(m.row(n)[i], scales.row(n)[i / D]);
   }
   // dy: of the normed heads `y`, to that of the projection.
   void rotate_and_norm_backward(Matrix<R>& dy, const Matrix<R>& y, const Matrix<R>& w,
@@ -224,7 +163,7 @@ class Block {
           dve.row(n)[i] = (R(1.0) + t) * dv.row(n)[i];
           dot += dv.row(n)[i] * ve.row(n)[i];
         }
-        ds.row(h)[n] = product(dot, R(0.5) * (R(1.0) - product(t, t)));
+        ds.row(h)[n] = times(dot, R(0.5) * (R(1.0) - times(t, t)));
         for (int64_t c = 0; c < kGateColumns; ++c) dn.row(n)[c] += ds.row(h)[n] * wg.row(h)[c];
       }
       for (int64_t c = 0; c < kGateColumns; ++c) columns.row(n)[c] = normed.row(n)[c];

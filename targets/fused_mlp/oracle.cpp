@@ -1,26 +1,19 @@
 // The MLP in any number type, and the bytes and operations of an ideal kernel.
-#include <kernel_lab/oracle.hpp>
-
-#include <vector>
+#include <kernel_lab/oracle_matrix.hpp>
 
 namespace {
 
 using kl::oracle::Call;
 using kl::oracle::CallTable;
 using kl::oracle::Cost;
-using kl::oracle::Tracked;
+using kl::oracle::Matrix;
+using kl::oracle::times;
 
 // Inputs of forward, inputs of backward, outputs of backward.
 constexpr int kX = 0, kW1 = 1, kW2 = 2;
 constexpr int kDy = 0, kBackX = 1, kBackW1 = 2, kBackW2 = 3;
 constexpr int kDx = 0, kDw1 = 1, kDw2 = 2;
 
-// Tracked's own product bounds errors by products of sums of terms, which grow with C^2 here; these
-// are of first order in the errors of both factors.
-inline double product(double a, double b) { return a * b; }
-inline Tracked product(const Tracked& a, const Tracked& b) {
-  return {a.value * b.value, std::fabs(a.value) * b.terms + std::fabs(b.value) * a.terms};
-}
 // Not max(h, 0): what is not a number stays so.
 template <class R>
 R relu(const R& h) {
@@ -28,64 +21,9 @@ R relu(const R& h) {
 }
 
 template <class R>
-struct Matrix {
-  int64_t rows, columns;
-  std::vector<R> values;
-  Matrix(int64_t m, int64_t n) : rows(m), columns(n), values(static_cast<size_t>(m * n)) {}
-  R* row(int64_t i) { return values.data() + i * columns; }
-  const R* row(int64_t i) const { return values.data() + i * columns; }
-};
-
-template <class R>
-Matrix<R> input(const Call<R>& call, int index) {
-  Matrix<R> m(call.dim(index, 0), call.dim(index, 1));
-  for (size_t i = 0; i < m.values.size(); ++i)
-    m.values[i] = call.in(index, static_cast<int64_t>(i));
-  return m;
-}
-template <class R>
-Matrix<R> transposed(const Matrix<R>& a) {
-  Matrix<R> t(a.columns, a.rows);
-  for (int64_t i = 0; i < a.rows; ++i)
-    for (int64_t j = 0; j < a.columns; ++j) t.row(j)[i] = a.row(i)[j];
-  return t;
-}
-// c += a b, row by row of b.
-template <class R>
-void multiply(const Matrix<R>& a, const Matrix<R>& b, Matrix<R>& c) {
-  for (int64_t i = 0; i < a.rows; ++i)
-    for (int64_t k = 0; k < a.columns; ++k) {
-      const R factor = a.row(i)[k];
-      const R* from = b.row(k);
-      R* to = c.row(i);
-      for (int64_t j = 0; j < b.columns; ++j) to[j] += factor * from[j];
-    }
-}
-template <class R>
-Matrix<R> times(const Matrix<R>& a, const Matrix<R>& b) {
-  Matrix<R> c(a.rows, b.columns);
-  multiply(a, b, c);
-  return c;
-}
-
-template <class R>
-void write(const Call<R>& call, int output, const Matrix<R>& m) {
-  for (size_t i = 0; i < m.values.size(); ++i)
-    call.out(output, static_cast<int64_t>(i), m.values[i]);
-}
-template <class R>
-void accumulate(const Call<R>& call, int output, const Matrix<R>& a, const Matrix<R>& b) {
-  Matrix<R> sum(a.rows, b.columns);
-  for (size_t i = 0; i < sum.values.size(); ++i)
-    sum.values[i] = call.before(output, static_cast<int64_t>(i));
-  multiply(a, b, sum);
-  write(call, output, sum);
-}
-
-template <class R>
 void forward(const Call<R>& call) {
   Matrix<R> a = times(input(call, kX), input(call, kW1));
-  for (R& h : a.values) h = product(relu(h), relu(h));
+  for (R& h : a.values) h = times(relu(h), relu(h));
   write(call, 0, times(a, input(call, kW2)));
 }
 
@@ -97,8 +35,8 @@ void backward(const Call<R>& call) {
   Matrix<R> a = times(x, w1), dh = times(dy, transposed(input(call, kBackW2)));
   for (size_t i = 0; i < a.values.size(); ++i) {
     const R r = relu(a.values[i]);
-    dh.values[i] = R(2.0) * product(r, dh.values[i]);
-    a.values[i] = product(r, r);
+    dh.values[i] = R(2.0) * times(r, dh.values[i]);
+    a.values[i] = times(r, r);
   }
   write(call, kDx, times(dh, transposed(w1)));
   accumulate(call, kDw1, transposed(x), dh);
