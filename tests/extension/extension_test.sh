@@ -32,8 +32,9 @@ cmake --build "$copy/build" --target kernel-lab kernel-lab-worker kernel-lab-tra
   tail -50 "$scratch/log"; fail "build"; }
 lab="$copy/build/bin/kernel-lab"
 cd "$scratch"
-"$lab" --list-engines | grep -q '^ *plain *ok' || fail "the new engine is not listed as usable"
-"$lab" --engine plain list-targets | grep -q '^ *scale *starter-ready' || fail "the new target is not listed"
+# A here-string, not a pipe: grep -q leaves at the first match, and a writer cut short fails the line.
+grep -q '^ *plain *ok' <<<"$("$lab" --list-engines)" || fail "the new engine is not listed as usable"
+grep -q '^ *scale *starter-ready' <<<"$("$lab" --engine plain list-targets)" || fail "the new target is not listed"
 "$lab" init --target scale --workspace mine >/dev/null || fail "init of the new target"
 "$lab" --json verify --workspace mine --quick >verify.json || fail "verify of the new target: $(cat verify.json)"
 grep -q '"status":"ok"' verify.json || fail "verify did not say ok: $(cat verify.json)"
@@ -41,6 +42,7 @@ grep -q '"status":"ok"' verify.json || fail "verify did not say ok: $(cat verify
 # The same target without any build: a folder given at run time.
 mkdir -p "$scratch/mine-too"
 cp -r "$source_dir/examples/target/scale" "$scratch/mine-too/scale"
-"$build_dir/bin/kernel-lab" --targets "$scratch/mine-too" list-targets | grep -q '^ *scale *starter-ready' ||
+listed=$("$build_dir/bin/kernel-lab" --targets "$scratch/mine-too" list-targets)
+grep -q '^ *scale *starter-ready' <<<"$listed" ||
   fail "--targets DIR does not find the target"
 echo "1 passed, 0 failed"
