@@ -20,7 +20,7 @@ Result<std::unique_ptr<Stepper>> CpuStepper::open(const Config& config, const La
 CpuStepper::CpuStepper(const Config& config, const Layout& layout, const DatasetFacts& data,
                        std::unique_ptr<SeamSet> seams, int threads)
     : config_(config), threads_(threads), seams_(std::move(seams)),
-      model_(config, layout, *seams_, data.piece_bytes, threads), optimiser_(config, layout),
+      model_(config, layout, *seams_, data.piece_bytes), optimiser_(config, layout),
       weights_(static_cast<size_t>(layout.size())), gradients_(weights_.size()) {}
 
 double CpuStepper::accumulate_gradients(std::span<const int32_t> inputs, std::span<const int32_t> targets) {

@@ -21,7 +21,7 @@ std::vector<int32_t> padded(std::span<const int32_t> bytes, int64_t vocab) {
 
 template <class R>
 Model<R>::Model(const Config& c, const Layout& layout, Seams<R>& seams,
-                std::span<const int32_t> token_bytes, int threads)
+                std::span<const int32_t> token_bytes)
     : layout_(layout),
       seams_(seams),
       token_bytes_(padded(token_bytes, c.vocab)),
@@ -39,7 +39,6 @@ Model<R>::Model(const Config& c, const Layout& layout, Seams<R>& seams,
       final_add_fused_(c.mlp_output == "residual_rmsnorm") {
   layers_.resize(static_cast<size_t>(L));
   for (int64_t i = 0; i < L; ++i) {
-    windows_.push_back(c.window(i));
     Layer& l = layer(i);
     for (R** p : {&l.x, &l.xb, &l.n1, &l.q0, &l.q, &l.o, &l.xa, &l.n2}) arena_.reserve(*p, N * C);
     for (R** p : {&l.k0, &l.k, &l.v}) arena_.reserve(*p, N * K * D);
@@ -50,7 +49,7 @@ Model<R>::Model(const Config& c, const Layout& layout, Seams<R>& seams,
       arena_.reserve(l.kr, N * K * D);
     }
     for (R** p : {&l.h, &l.a}) arena_.reserve(*p, N * 4 * C);
-    arena_.reserve(l.p, B * H * T * T);
+    arena_.reserve(l.lse, N * H);
   }
   for (R** p :
        {&embedded_, &x0_, &x_, &nf_, &update_, &dx_, &dother_, &dx0_, &dn_, &dq_, &dq0_, &do_})
@@ -61,7 +60,6 @@ Model<R>::Model(const Config& c, const Layout& layout, Seams<R>& seams,
   for (R** p : {&cosine_, &sine_}) arena_.reserve(*p, T * D / 2);
   arena_.reserve(nll_, N);
   arena_.reserve(dgate_, N * kGateColumns);
-  arena_.reserve(scratch_, threads * kAttentionRows * T);
   arena_.commit();
   for (Layer& l : layers_)
     if (l.v0 == nullptr) l.v0 = l.v;
@@ -149,7 +147,7 @@ void Model<R>::projections(int64_t i, const View<const R>& w, const int32_t* tok
   matmul(l.k0, l.n1, m.k, N, C, K * D);
   matmul(l.v0, l.n1, m.v, N, C, K * D);
   if (!has_value_embedding(i)) return;
-  gather(l.ve, m.ve, tokens, N, K * D);
+  seams_.forward(Seam::ve_lookup_reshape, layer_site(i), {tokens, m.ve}, {l.ve});
   seams_.forward(Seam::value_embed_gate, layer_site(i), {l.n1, l.v0, l.ve, m.gate}, {l.v});
 }
 
@@ -169,7 +167,7 @@ void Model<R>::projections_backward(int64_t i, const View<const R>& w, const Vie
   if (!has_value_embedding(i)) return;
   seams_.backward(Seam::value_embed_gate, layer_site(i), {dv_, l.n1, l.ve, m.gate},
                   {dgate_, dve_, dm.gate});
-  gather_backward(dm.ve, dve_, tokens, N, K * D);
+  seams_.backward(Seam::ve_lookup_reshape, layer_site(i), {dve_, tokens}, {dm.ve});
   add_columns(dn_, dgate_, N, C, kGateColumns);
 }
 
@@ -201,15 +199,14 @@ void Model<R>::rotary_backward(int64_t i) {
 template <class R>
 void Model<R>::attention(int64_t i) {
   const Layer& l = layer(i);
-  kl::trainer::attention(l.o, l.p, l.q, l.k, l.v,
-                         {B, T, H, K, D, windows_[static_cast<size_t>(i)]});
+  seams_.forward(Seam::flash_attention, layer_site(i), {l.q, l.k, l.v}, {l.o, l.lse});
 }
 
 template <class R>
 void Model<R>::attention_backward(int64_t i) {
   const Layer& l = layer(i);
-  kl::trainer::attention_backward(dq_, dk_, dv_, do_, l.p, l.q, l.k, l.v, scratch_,
-                                  {B, T, H, K, D, windows_[static_cast<size_t>(i)]});
+  seams_.backward(Seam::flash_attention, layer_site(i), {do_, l.q, l.k, l.v, l.o, l.lse},
+                  {dq_, dk_, dv_});
 }
 
 // The output projection, the add and the second norm.

@@ -15,32 +15,32 @@ namespace kl::trainer {
 // it.
 template <class R>
 struct LayerActivations {
-  R* x = nullptr;   // [N,C]    input
-  R* xb = nullptr;  // [N,C]    lambda * x + mu * x0
-  R* n1 = nullptr;  // [N,C]    rmsnorm(xb)
-  R* q0 = nullptr;  // [N,H,D]  n1 Wq^T
-  R* k0 = nullptr;  // [N,K,D]
-  R* v0 = nullptr;  // [N,K,D]  before the gated value embedding; v itself where there is none
-  R* ve = nullptr;  // [N,K,D]  rows of the value embedding
-  R* qr = nullptr;  // [N,H,D]  rotated, where rotation and norm are two seams
-  R* kr = nullptr;  // [N,K,D]
-  R* q = nullptr;   // [N,H,D]  rotated and normed
-  R* k = nullptr;   // [N,K,D]
-  R* v = nullptr;   // [N,K,D]
-  R* p = nullptr;   // [B,H,T,T] attention probabilities
-  R* o = nullptr;   // [N,H,D]  attention output
-  R* xa = nullptr;  // [N,C]    after attention
-  R* n2 = nullptr;  // [N,C]    rmsnorm(xa)
-  R* h = nullptr;   // [N,4C]   n2 W1^T
-  R* a = nullptr;   // [N,4C]   relu(h)^2
+  R* x = nullptr;    // [N,C]    input
+  R* xb = nullptr;   // [N,C]    lambda * x + mu * x0
+  R* n1 = nullptr;   // [N,C]    rmsnorm(xb)
+  R* q0 = nullptr;   // [N,H,D]  n1 Wq^T
+  R* k0 = nullptr;   // [N,K,D]
+  R* v0 = nullptr;   // [N,K,D]  before the gated value embedding; v itself where there is none
+  R* ve = nullptr;   // [N,K,D]  rows of the value embedding
+  R* qr = nullptr;   // [N,H,D]  rotated, where rotation and norm are two seams
+  R* kr = nullptr;   // [N,K,D]
+  R* q = nullptr;    // [N,H,D]  rotated and normed
+  R* k = nullptr;    // [N,K,D]
+  R* v = nullptr;    // [N,K,D]
+  R* o = nullptr;    // [N,H,D]  attention output
+  R* lse = nullptr;  // [B,H,T]  log-sum-exp of the scores
+  R* xa = nullptr;   // [N,C]    after attention
+  R* n2 = nullptr;   // [N,C]    rmsnorm(xa)
+  R* h = nullptr;    // [N,4C]   n2 W1^T
+  R* a = nullptr;    // [N,4C]   relu(h)^2
 };
 
 template <class R>
 class Model {
  public:
-  // `threads` bounds the scratch of attention. Allocates everything; a step allocates nothing.
+  // Allocates everything; a step allocates nothing.
   Model(const Config& config, const Layout& layout, Seams<R>& seams,
-        std::span<const int32_t> token_bytes, int threads);
+        std::span<const int32_t> token_bytes);
 
   // Mean nats per valid target (target -1 is ignored), summed in double.
   double forward(const R* weights, const int32_t* tokens, const int32_t* targets);
@@ -83,7 +83,6 @@ class Model {
   const std::vector<int32_t> token_bytes_;  // [V]
   const int64_t B, T, N, C, V, L, H, K, D;
   const bool rotary_fused_, second_norm_fused_, final_add_fused_;
-  std::vector<int64_t> windows_;
   Arena arena_;
   std::vector<Layer> layers_;
   R *embedded_, *x0_, *x_, *nf_, *update_, *logits_, *nll_, *cosine_, *sine_;

@@ -13,7 +13,7 @@ struct TinyModel {
       : config(c),
         layout(c),
         seams(c),
-        model(c, layout, seams, {}, 2),
+        model(c, layout, seams, {}),
         batch(tiny_batch(c)),
         weights(lively_weights<double>(layout)),
         gradient(weights.size()) {

@@ -15,7 +15,9 @@ enum class Seam : uint8_t {
   rotary_embedding,
   qk_rmsnorm,
   rope_qk_fused,
+  ve_lookup_reshape,
   value_embed_gate,
+  flash_attention,
   activation_pointwise,
   loss_prelude,
 };

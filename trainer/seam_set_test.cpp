@@ -19,7 +19,7 @@ struct FloatModel {
     auto opened = SeamSet::open(c, test_champions(c), 2);
     EXPECT_TRUE(opened.ok()) << opened.error().what;
     seams = std::move(*opened);
-    model = std::make_unique<Model<float>>(config, layout, *seams, std::span<const int32_t>(), 2);
+    model = std::make_unique<Model<float>>(config, layout, *seams, std::span<const int32_t>());
   }
   void differentiate(const Batch& batch) {
     const auto valid = static_cast<float>(config.tokens() - 1);
@@ -41,7 +41,7 @@ void expect_agreement_with_double(const Config& config) {
   const Layout layout(config);
   const Batch batch = tiny_batch(config);
   OracleSeams oracles(config);
-  Model<double> exact(config, layout, oracles, {}, 2);
+  Model<double> exact(config, layout, oracles, {});
   const auto weights = lively_weights<double>(layout);
   std::vector<double> gradient(weights.size());
   const double loss = exact.forward(weights.data(), batch.tokens.data(), batch.targets.data());

@@ -1,5 +1,6 @@
 #include <trainer/seam_table.hpp>
 
+#include <cmath>
 #include <stdexcept>
 
 namespace kl::trainer {
@@ -18,6 +19,8 @@ constexpr SeamContract kContracts[] = {
     {Seam::rope_qk_fused, "rope_qk_fused", "q k cos sin -> q_out k_out",
      "dq_out dk_out q k cos sin -> dq dk"},
     {Seam::value_embed_gate, "value_embed_gate", "x v ve wg -> y", "dy x ve wg -> dx dve dwg"},
+    {Seam::ve_lookup_reshape, "ve_lookup_reshape", "tokens table -> ve", "dve tokens -> dtable"},
+    {Seam::flash_attention, "flash_attention", "q k v -> o lse", "do q k v o lse -> dq dk dv"},
     {Seam::activation_pointwise, "activation_pointwise", "h -> y", "dy h -> dh"},
     {Seam::loss_prelude, "loss_prelude", "logits targets token_bytes -> nll nll_sum byte_sum",
      "g logits targets -> dlogits"},
@@ -59,6 +62,21 @@ std::vector<int> adds(const Config& c, bool with_norm) {
   return sites;
 }
 
+// Layers of one window are one shape.
+std::vector<SeamCalls> attention_calls(const Config& c,
+                                       const std::map<std::string, int64_t>& axes) {
+  std::map<int64_t, std::vector<int>> by_window;
+  for (int64_t i = 0; i < c.layers; ++i) by_window[c.window(i)].push_back(layer_site(i));
+  std::vector<SeamCalls> calls;
+  for (auto& [window, sites] : by_window) {
+    SeamShape shape{axes, "f32", {}, {}, {}, static_cast<int64_t>(sites.size()) * c.accumulation};
+    shape.scalars = {{"window", static_cast<double>(window)},
+                     {"scale", 1 / std::sqrt(static_cast<double>(c.head_dim))}};
+    calls.push_back({std::move(shape), std::move(sites)});
+  }
+  return calls;
+}
+
 std::vector<SeamDescription> cuda_seams(const Config& c) {
   const int64_t chunks = c.tokens() / c.loss_chunk();
   SeamShape norm{{{"N", c.tokens()}, {"C", c.width}}, "bf16", {{"eps", c.eps}}, {"w"}, {},
@@ -96,6 +114,9 @@ std::vector<SeamUse> seam_table(const Config& c) {
   };
   add(Seam::rmsnorm, {rows, "f32", eps, {"w"}, {}, 0}, norms(c));
   add(Seam::residual_blend, {rows, "f32", {}, {}, {}, 0}, layers(c));
+  add(Seam::ve_lookup_reshape,
+      {{{"B", c.rows}, {"T", T}, {"V", c.vocab}, {"H", c.kv()}, {"D", D}}, "f32", {}, {}, {}, 0},
+      layers_with_value_embedding(c));
   add(Seam::value_embed_gate,
       {{{"N", N}, {"K", c.kv()}, {"D", D}}, "f32", {}, {}, {{"x", {C, 1}}}, 0},
       layers_with_value_embedding(c));
@@ -105,6 +126,7 @@ std::vector<SeamUse> seam_table(const Config& c) {
     add(Seam::rotary_embedding, {rotated, "f32", {}, {}, {}, 0}, layers(c));
     add(Seam::qk_rmsnorm, {heads, "f32", eps, {}, {}, 0}, layers(c));
   }
+  table.push_back({Seam::flash_attention, attention_calls(c, heads)});
   add(Seam::launch_fusion, {rows, "f32", {}, {}, {}, 0}, adds(c, false));
   add(Seam::residual_rmsnorm, {rows, "f32", eps, {}, {}, 0}, adds(c, true));
   add(Seam::activation_pointwise, {{{"N", N}, {"C", 4 * C}}, "f32", {}, {}, {}, 0}, layers(c));

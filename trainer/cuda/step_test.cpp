@@ -104,7 +104,7 @@ class CudaStep : public testing::Test {
 
 TEST_F(CudaStep, GradientsAgreeWithTheModelInDouble) {
   OracleSeams oracles(config_);
-  Model<double> model(config_, layout_, oracles, {}, 1);
+  Model<double> model(config_, layout_, oracles, {});
   const std::vector<double> weights(weights_.begin(), weights_.end());
   std::vector<double> expected(weights.size());
   double loss = 0;
