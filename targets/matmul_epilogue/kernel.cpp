@@ -33,10 +33,10 @@ kl_result accepts(const kl_problem* p) {
   if (p->input_count != (forward ? 4 : 3) || p->output_count != (forward ? 1 : 3))
     return kl::bad_argument("wrong number of inputs or outputs");
   const DLTensor* in = p->inputs + (forward ? 0 : 1);  // x, w
-  if (in[0].ndim != 2 || in[1].ndim != 2) return kl::bad_argument("x is [M,K], w [K,P]");
-  const int64_t M = in[0].shape[0], K = in[0].shape[1], P = in[1].shape[1];
-  if (!is_matrix(in[0], M, K) || !is_matrix(in[1], K, P))
-    return kl::unsupported("x: packed f32 [M,K], w: packed f32 [K,P]");
+  if (in[0].ndim != 2 || in[1].ndim != 2) return kl::bad_argument("x is [M,K], w [P,K]");
+  const int64_t M = in[0].shape[0], K = in[0].shape[1], P = in[1].shape[0];
+  if (!is_matrix(in[0], M, K) || !is_matrix(in[1], P, K))
+    return kl::unsupported("x: packed f32 [M,K], w: packed f32 [P,K]");
   if (forward) {
     if (!is_vector_or_absent(in[2], P)) return kl::unsupported("bias: packed f32 [P]");
     if (kl::is_present(in[3]) && !is_matrix(in[3], M, P))
@@ -45,9 +45,9 @@ kl_result accepts(const kl_problem* p) {
     return kl::ok();
   }
   if (!is_matrix(p->inputs[0], M, P)) return kl::unsupported("dy: packed f32 [M,P]");
-  if (!is_matrix(p->outputs[0], M, K) || !is_matrix(p->outputs[1], K, P) ||
+  if (!is_matrix(p->outputs[0], M, K) || !is_matrix(p->outputs[1], P, K) ||
       !is_vector_or_absent(p->outputs[2], P))
-    return kl::unsupported("dx: packed f32 [M,K], dw: [K,P], dbias: [P]");
+    return kl::unsupported("dx: packed f32 [M,K], dw: [P,K], dbias: [P]");
   return kl::ok();
 }
 
@@ -59,7 +59,7 @@ kl_result prepare(const kl_problem* p, const kl_services* services, kl_plan* pla
   const int64_t worth = std::max<int64_t>(1, in[0].shape[0] / kRowsPerThread);
   kl::store(plan,
             Plan{p->operation, static_cast<int32_t>(std::clamp<int64_t>(p->threads, 1, worth)),
-                 in[0].shape[0], in[0].shape[1], in[1].shape[1], services->sgemm});
+                 in[0].shape[0], in[0].shape[1], in[1].shape[0], services->sgemm});
   return kl::ok();
 }
 
@@ -87,7 +87,7 @@ kl_result forward(const Plan& p, const kl_call* call) {
   float* y = kl::data<float>(call->outputs[0]);
   const int64_t M = p.rows, K = p.inner, P = p.columns;
   if (bias == nullptr && residual == nullptr)
-    return p.sgemm('N', 'N', M, P, K, 1, x, K, w, P, 0, y, P);
+    return p.sgemm('N', 'T', M, P, K, 1, x, K, w, K, 0, y, P);
   const int64_t blocks = (M + p.threads * kBlockRows - 1) / (p.threads * kBlockRows) * p.threads;
   int32_t code = KL_OK;
 #pragma omp parallel for schedule(static) num_threads(p.threads) reduction(max : code)
@@ -97,7 +97,7 @@ kl_result forward(const Plan& p, const kl_call* call) {
       put_addends(y + m * P, bias, residual == nullptr ? nullptr : residual + m * P, P);
     code = std::max(
         code,
-        p.sgemm('N', 'N', end - begin, P, K, 1, x + begin * K, K, w, P, 1, y + begin * P, P).code);
+        p.sgemm('N', 'T', end - begin, P, K, 1, x + begin * K, K, w, K, 1, y + begin * P, P).code);
   }
   return {code, code == KL_OK ? nullptr : "sgemm failed"};
 }
@@ -131,9 +131,9 @@ kl_result backward(const Plan& p, const kl_call* call) {
 #pragma omp parallel for schedule(static) num_threads(p.threads)
     for (int64_t begin = 0; begin < P; begin += kStrip) add_column_sums(dbias, dy, begin, p);
   }
-  const kl_result result = p.sgemm('N', 'T', M, K, P, 1, dy, P, w, P, 0, dx, K);
+  const kl_result result = p.sgemm('N', 'N', M, K, P, 1, dy, P, w, K, 0, dx, K);
   if (result.code != KL_OK) return result;
-  return p.sgemm('T', 'N', K, P, M, 1, x, K, dy, P, 1, dw, P);
+  return p.sgemm('T', 'N', P, K, M, 1, dy, P, x, K, 1, dw, K);
 }
 
 kl_result run(const kl_plan* plan, const kl_call* call, kl_stream) {

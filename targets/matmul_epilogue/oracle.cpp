@@ -16,7 +16,7 @@ constexpr int kDx = 0, kDw = 1, kDbias = 2;
 
 template <class R>
 void forward(const Call<R>& call) {
-  Matrix<R> y = times(input(call, kX), input(call, kW));
+  Matrix<R> y = times(input(call, kX), transposed(input(call, kW)));
   for (int64_t m = 0; m < y.rows; ++m)
     for (int64_t p = 0; p < y.columns; ++p) {
       if (call.has(kBias)) y.row(m)[p] += call.in(kBias, p);
@@ -25,12 +25,12 @@ void forward(const Call<R>& call) {
   write(call, 0, y);
 }
 
-// dx = dy w^T,  dw += x^T dy,  dbias += the sum of dy's rows.
+// dx = dy w,  dw += dy^T x,  dbias += the sum of dy's rows.
 template <class R>
 void backward(const Call<R>& call, bool with_bias) {
   const Matrix<R> dy = input(call, kDy);
-  write(call, kDx, times(dy, transposed(input(call, kBackW))));
-  accumulate(call, kDw, transposed(input(call, kBackX)), dy);
+  write(call, kDx, times(dy, input(call, kBackW)));
+  accumulate(call, kDw, transposed(dy), input(call, kBackX));
   if (!with_bias) return;
   for (int64_t p = 0; p < dy.columns; ++p) {
     R sum = call.before(kDbias, p);
@@ -65,8 +65,8 @@ int ideal_cost(const kl_problem& problem, Cost& cost) {
   const DLTensor& x = problem.inputs[is_forward ? kX : kBackX];
   const DLTensor& w = problem.inputs[is_forward ? kW : kBackW];
   if (x.ndim != 2 || w.ndim != 2) return -1;
-  const double product = 2 * elements(x) * static_cast<double>(w.shape[1]);
-  const double columns = static_cast<double>(x.shape[0]) * static_cast<double>(w.shape[1]);
+  const double product = 2 * elements(x) * static_cast<double>(w.shape[0]);
+  const double columns = static_cast<double>(x.shape[0]) * static_cast<double>(w.shape[0]);
   if (is_forward) {
     const int added = (problem.inputs[kBias].ndim > 0) + (problem.inputs[kResidual].ndim > 0);
     cost = {read, written, product + added * columns};

@@ -26,7 +26,7 @@ size_t no_bytes(const kl_problem*) { return 0; }
 kl_result prepare(const kl_problem* p, const kl_services* services, kl_plan* plan) {
   const DLTensor* in = p->inputs + (p->operation == KL_FORWARD ? 0 : 1);  // x, w
   kl::store(plan,
-            Plan{p->operation, in[0].shape[0], in[0].shape[1], in[1].shape[1], services->sgemm});
+            Plan{p->operation, in[0].shape[0], in[0].shape[1], in[1].shape[0], services->sgemm});
   return kl::ok();
 }
 
@@ -41,7 +41,7 @@ kl_result forward(const Plan& p, const kl_call* call) {
   const float* residual = optional(call->inputs[3]);
   float* y = kl::data<float>(call->outputs[0]);
   const int64_t M = p.rows, K = p.inner, P = p.columns;
-  const kl_result result = p.sgemm('N', 'N', M, P, K, 1, x, K, w, P, 0, y, P);
+  const kl_result result = p.sgemm('N', 'T', M, P, K, 1, x, K, w, K, 0, y, P);
   for (int64_t i = 0; i < M * P; ++i) {
     if (bias != nullptr) y[i] += bias[i % P];
     if (residual != nullptr) y[i] += residual[i];
@@ -60,9 +60,9 @@ kl_result backward(const Plan& p, const kl_call* call) {
     float* dbias = kl::data<float>(call->outputs[2]);
     for (int64_t i = 0; i < M * P; ++i) dbias[i % P] += dy[i];
   }
-  const kl_result result = p.sgemm('N', 'T', M, K, P, 1, dy, P, w, P, 0, dx, K);
+  const kl_result result = p.sgemm('N', 'N', M, K, P, 1, dy, P, w, K, 0, dx, K);
   if (result.code != KL_OK) return result;
-  return p.sgemm('T', 'N', K, P, M, 1, x, K, dy, P, 1, dw, P);
+  return p.sgemm('T', 'N', P, K, M, 1, dy, P, x, K, 1, dw, K);
 }
 
 kl_result run(const kl_plan* plan, const kl_call* call, kl_stream) {
