@@ -1,8 +1,8 @@
 // The MLP for CPUs, a block of rows at a time, so that the hidden layer is squared while it is in
 // the cache.
-//   forward   each thread takes blocks of its own: h = x w1 into `saved`, where it becomes
-//             r = relu(h), then y = r^2 w2
-//   backward  each thread makes dh and r^2 of its block and dx = dh w1^T; then all threads together
+//   forward   each thread takes blocks of its own: h = x w1^T into `saved`, where it becomes
+//             r = relu(h), then y = r^2 w2^T
+//   backward  each thread makes dh and r^2 of its block and dx = dh w1; then all threads together
 //             add the blocks' part of the weights' gradients
 #include <kernel_lab/kernel.hpp>
 
@@ -33,14 +33,14 @@ kl_result accepts(const kl_problem* p) {
   if (p->input_count != (forward ? 3 : 4) || p->output_count != (forward ? 1 : 3))
     return kl::bad_argument("wrong number of inputs or outputs");
   const DLTensor* in = p->inputs + (forward ? 0 : 1);  // x, w1, w2
-  if (in[0].ndim != 2 || in[1].ndim != 2) return kl::bad_argument("x is [N,C], w1 [C,F]");
-  const int64_t N = in[0].shape[0], C = in[0].shape[1], F = in[1].shape[1];
+  if (in[0].ndim != 2 || in[1].ndim != 2) return kl::bad_argument("x is [N,C], w1 [F,C]");
+  const int64_t N = in[0].shape[0], C = in[0].shape[1], F = in[1].shape[0];
   if (!is_matrix(p->inputs[0], N, C) || !is_matrix(in[0], N, C) || !is_matrix(p->outputs[0], N, C))
     return kl::unsupported("x, y, dy, dx: packed f32 [N,C]");
-  if (!is_matrix(in[1], C, F) || !is_matrix(in[2], F, C))
-    return kl::unsupported("w1: packed f32 [C,F], w2: packed f32 [F,C]");
-  if (!forward && (!is_matrix(p->outputs[1], C, F) || !is_matrix(p->outputs[2], F, C)))
-    return kl::unsupported("dw1: packed f32 [C,F], dw2: packed f32 [F,C]");
+  if (!is_matrix(in[1], F, C) || !is_matrix(in[2], C, F))
+    return kl::unsupported("w1: packed f32 [F,C], w2: packed f32 [C,F]");
+  if (!forward && (!is_matrix(p->outputs[1], F, C) || !is_matrix(p->outputs[2], C, F)))
+    return kl::unsupported("dw1: packed f32 [F,C], dw2: packed f32 [C,F]");
   return kl::ok();
 }
 
@@ -49,8 +49,8 @@ Plan plan_of(const kl_problem* p, decltype(kl_services::sgemm) sgemm) {
   const int64_t rows = p->inputs[0].shape[0];
   const int64_t worth = std::max<int64_t>(1, rows / kRowsPerThread);
   return {p->operation, static_cast<int32_t>(std::clamp<int64_t>(p->threads, 1, worth)),
-          rows,         w1.shape[0],
-          w1.shape[1],  sgemm};
+          rows,         w1.shape[1],
+          w1.shape[0],  sgemm};
 }
 
 // Forward: r^2 of a block for each thread. Backward: r^2 and dh of a block for each thread.
@@ -96,7 +96,7 @@ kl_result forward(const Plan& p, const kl_call* call) {
     float* a = static_cast<float*>(call->scratch) +
                omp_get_thread_num() * std::min(p.rows, kBlockRows) * F;
     code = std::max(
-        code, p.sgemm('N', 'N', rows.count(), F, C, 1, x + rows.begin * C, C, w1, F, 0, r, F).code);
+        code, p.sgemm('N', 'T', rows.count(), F, C, 1, x + rows.begin * C, C, w1, C, 0, r, F).code);
 #pragma omp simd
     for (int64_t i = 0; i < rows.count() * F; ++i) {
       const float v = r[i] < 0 ? 0 : r[i];  // not max: what is not a number stays so
@@ -104,7 +104,7 @@ kl_result forward(const Plan& p, const kl_call* call) {
       a[i] = v * v;
     }
     code = std::max(
-        code, p.sgemm('N', 'N', rows.count(), C, F, 1, a, F, w2, C, 0, y + rows.begin * C, C).code);
+        code, p.sgemm('N', 'T', rows.count(), C, F, 1, a, F, w2, F, 0, y + rows.begin * C, C).code);
   }
   return {code, code == KL_OK ? nullptr : "sgemm failed"};
 }
@@ -129,7 +129,7 @@ kl_result backward(const Plan& p, const kl_call* call) {
       const Rows rows = share_of(all, part, p.threads);
       const int64_t at = (rows.begin - all.begin) * F;
       const float* r = static_cast<const float*>(call->saved) + rows.begin * F;
-      code = std::max(code, p.sgemm('N', 'T', rows.count(), F, C, 1, dy + rows.begin * C, C, w2, C,
+      code = std::max(code, p.sgemm('N', 'N', rows.count(), F, C, 1, dy + rows.begin * C, C, w2, F,
                                     0, dh + at, F)
                                 .code);
 #pragma omp simd
@@ -137,14 +137,14 @@ kl_result backward(const Plan& p, const kl_call* call) {
         a[at + i] = r[i] * r[i];
         dh[at + i] *= r[i] + r[i];
       }
-      code = std::max(code, p.sgemm('N', 'T', rows.count(), C, F, 1, dh + at, F, w1, F, 0,
+      code = std::max(code, p.sgemm('N', 'N', rows.count(), C, F, 1, dh + at, F, w1, C, 0,
                                     dx + rows.begin * C, C)
                                 .code);
     }
     code = std::max(
-        code, p.sgemm('T', 'N', C, F, all.count(), 1, x + all.begin * C, C, dh, F, 1, dw1, F).code);
+        code, p.sgemm('T', 'N', F, C, all.count(), 1, dh, F, x + all.begin * C, C, 1, dw1, C).code);
     code = std::max(
-        code, p.sgemm('T', 'N', F, C, all.count(), 1, a, F, dy + all.begin * C, C, 1, dw2, C).code);
+        code, p.sgemm('T', 'N', C, F, all.count(), 1, dy + all.begin * C, C, a, F, 1, dw2, F).code);
   }
   return {code, code == KL_OK ? nullptr : "sgemm failed"};
 }

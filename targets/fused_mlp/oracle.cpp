@@ -22,25 +22,24 @@ R relu(const R& h) {
 
 template <class R>
 void forward(const Call<R>& call) {
-  Matrix<R> a = times(input(call, kX), input(call, kW1));
+  Matrix<R> a = times(input(call, kX), transposed(input(call, kW1)));
   for (R& h : a.values) h = times(relu(h), relu(h));
-  write(call, 0, times(a, input(call, kW2)));
+  write(call, 0, times(a, transposed(input(call, kW2))));
 }
 
-// With r = relu(x w1):  da = dy w2^T,  dh = 2 r da,  dx = dh w1^T,  dw1 += x^T dh,  dw2 += (r^2)^T
-// dy.
+// With r = relu(x w1^T):  da = dy w2,  dh = 2 r da,  dx = dh w1,  dw1 += dh^T x,  dw2 += dy^T r^2.
 template <class R>
 void backward(const Call<R>& call) {
   const Matrix<R> dy = input(call, kDy), x = input(call, kBackX), w1 = input(call, kBackW1);
-  Matrix<R> a = times(x, w1), dh = times(dy, transposed(input(call, kBackW2)));
+  Matrix<R> a = times(x, transposed(w1)), dh = times(dy, input(call, kBackW2));
   for (size_t i = 0; i < a.values.size(); ++i) {
     const R r = relu(a.values[i]);
     dh.values[i] = R(2.0) * times(r, dh.values[i]);
     a.values[i] = times(r, r);
   }
-  write(call, kDx, times(dh, transposed(w1)));
-  accumulate(call, kDw1, transposed(x), dh);
-  accumulate(call, kDw2, transposed(a), dy);
+  write(call, kDx, times(dh, w1));
+  accumulate(call, kDw1, transposed(dh), x);
+  accumulate(call, kDw2, transposed(dy), a);
 }
 
 template <class R>
@@ -62,7 +61,7 @@ int ideal_cost(const kl_problem& problem, Cost& cost) {
   const DLTensor& w1 = problem.inputs[is_forward ? kW1 : kBackW1];
   if (problem.inputs[0].ndim != 2 || w1.ndim != 2) return -1;
   const auto rows = static_cast<double>(problem.inputs[0].shape[0]);
-  const auto width = static_cast<double>(w1.shape[0]), hidden = static_cast<double>(w1.shape[1]);
+  const auto width = static_cast<double>(w1.shape[1]), hidden = static_cast<double>(w1.shape[0]);
   const double activations = 4 * rows * width, weights = 2 * 4 * width * hidden;
   const double product = 2 * rows * width * hidden;
   if (is_forward)

@@ -20,7 +20,7 @@ kl_result accepts(const kl_problem* p) {
 }
 
 int64_t hidden_elements(const kl_problem* p) {
-  return p->inputs[0].shape[0] * p->inputs[p->operation == KL_FORWARD ? 1 : 2].shape[1];
+  return p->inputs[0].shape[0] * p->inputs[p->operation == KL_FORWARD ? 1 : 2].shape[0];
 }
 // forward: relu(h)^2; backward: the same and dh.
 size_t scratch_bytes(const kl_problem* p) {
@@ -31,7 +31,7 @@ size_t saved_bytes(const kl_problem* p) { return static_cast<size_t>(hidden_elem
 kl_result prepare(const kl_problem* p, const kl_services* services, kl_plan* plan) {
   const DLTensor& w1 = p->inputs[p->operation == KL_FORWARD ? 1 : 2];
   kl::store(plan,
-            Plan{p->operation, p->inputs[0].shape[0], w1.shape[0], w1.shape[1], services->sgemm});
+            Plan{p->operation, p->inputs[0].shape[0], w1.shape[1], w1.shape[0], services->sgemm});
   return kl::ok();
 }
 
@@ -45,10 +45,10 @@ kl_result forward(const Plan& p, const kl_call* call) {
   float* h = static_cast<float*>(call->saved);
   float* a = static_cast<float*>(call->scratch);
   const int64_t N = p.rows, C = p.width, F = p.hidden;
-  if (const kl_result r = p.sgemm('N', 'N', N, F, C, 1, x, C, w1, F, 0, h, F); r.code != KL_OK)
+  if (const kl_result r = p.sgemm('N', 'T', N, F, C, 1, x, C, w1, C, 0, h, F); r.code != KL_OK)
     return r;
   for (int64_t i = 0; i < N * F; ++i) a[i] = relu(h[i]) * relu(h[i]);
-  return p.sgemm('N', 'N', N, C, F, 1, a, F, w2, C, 0, y, C);
+  return p.sgemm('N', 'T', N, C, F, 1, a, F, w2, F, 0, y, C);
 }
 
 kl_result backward(const Plan& p, const kl_call* call) {
@@ -63,15 +63,15 @@ kl_result backward(const Plan& p, const kl_call* call) {
   const int64_t N = p.rows, C = p.width, F = p.hidden;
   float* a = static_cast<float*>(call->scratch);
   float* dh = a + N * F;
-  if (const kl_result r = p.sgemm('N', 'T', N, F, C, 1, dy, C, w2, C, 0, dh, F); r.code != KL_OK)
+  if (const kl_result r = p.sgemm('N', 'N', N, F, C, 1, dy, C, w2, F, 0, dh, F); r.code != KL_OK)
     return r;
   for (int64_t i = 0; i < N * F; ++i) {
     a[i] = relu(h[i]) * relu(h[i]);
     dh[i] *= 2 * relu(h[i]);
   }
-  p.sgemm('N', 'T', N, C, F, 1, dh, F, w1, F, 0, dx, C);
-  p.sgemm('T', 'N', C, F, N, 1, x, C, dh, F, 1, dw1, F);
-  return p.sgemm('T', 'N', F, C, N, 1, a, F, dy, C, 1, dw2, C);
+  p.sgemm('N', 'N', N, C, F, 1, dh, F, w1, C, 0, dx, C);
+  p.sgemm('T', 'N', F, C, N, 1, dh, F, x, C, 1, dw1, C);
+  return p.sgemm('T', 'N', C, F, N, 1, dy, C, a, F, 1, dw2, F);
 }
 
 kl_result run(const kl_plan* plan, const kl_call* call, kl_stream) {
