@@ -43,12 +43,12 @@ kl_result accepts(const kl_problem* p) {
     return kl::bad_argument("wrong number of inputs or outputs");
   const DLTensor* in = p->inputs + (forward ? 0 : 3);  // x, wq, wk, wv, ve, wg
   if (in[0].ndim != 2 || in[1].ndim != 3 || in[2].ndim != 3)
-    return kl::bad_argument("x is [N,C], wq [C,H,D], wk [C,K,D]");
+    return kl::bad_argument("x is [N,C], wq [H,D,C], wk [K,D,C]");
   const int64_t N = in[0].shape[0], C = in[0].shape[1];
-  const int64_t H = in[1].shape[1], K = in[2].shape[1], D = in[1].shape[2];
-  if (!is_packed(in[0], N, C) || !is_packed(in[1], C, H, D) || !is_packed(in[2], C, K, D) ||
-      !is_packed(in[3], C, K, D))
-    return kl::unsupported("x: packed f32 [N,C], wq: [C,H,D], wk, wv: [C,K,D]");
+  const int64_t H = in[1].shape[0], K = in[2].shape[0], D = in[1].shape[1];
+  if (!is_packed(in[0], N, C) || !is_packed(in[1], H, D, C) || !is_packed(in[2], K, D, C) ||
+      !is_packed(in[3], K, D, C))
+    return kl::unsupported("x: packed f32 [N,C], wq: [H,D,C], wk, wv: [K,D,C]");
   const DLTensor* heads = forward ? p->outputs : p->inputs;  // q, k, v or their gradients
   if (!is_packed(heads[0], N, H, D) || !is_packed(heads[1], N, K, D) ||
       !is_packed(heads[2], N, K, D))
@@ -60,9 +60,9 @@ kl_result accepts(const kl_problem* p) {
   if (gated && C < kGateColumns) return kl::unsupported("the gate reads 32 columns of x");
   if (forward) return kl::ok();
   const DLTensor* out = p->outputs;
-  if (!is_packed(out[0], N, C) || !is_packed(out[1], C, H, D) || !is_packed(out[2], C, K, D) ||
-      !is_packed(out[3], C, K, D))
-    return kl::unsupported("dx: packed f32 [N,C], dwq: [C,H,D], dwk, dwv: [C,K,D]");
+  if (!is_packed(out[0], N, C) || !is_packed(out[1], H, D, C) || !is_packed(out[2], K, D, C) ||
+      !is_packed(out[3], K, D, C))
+    return kl::unsupported("dx: packed f32 [N,C], dwq: [H,D,C], dwk, dwv: [K,D,C]");
   if (gated && (!is_packed(out[4], N, K, D) || !is_packed(out[5], K, kGateColumns)))
     return kl::unsupported("dve: packed f32 [N,K,D], dwg: [K,32]");
   return kl::ok();
@@ -73,8 +73,8 @@ Plan plan_of(const kl_problem* p, decltype(kl_services::sgemm) sgemm) {
   const int64_t worth = std::max<int64_t>(1, in[0].shape[0] / kRowsPerThread);
   return {p->operation,   static_cast<int32_t>(std::clamp<int64_t>(p->threads, 1, worth)),
           in[0].shape[0], in[0].shape[1],
-          in[1].shape[1], in[2].shape[1],
-          in[1].shape[2], sgemm};
+          in[1].shape[0], in[2].shape[0],
+          in[1].shape[1], sgemm};
 }
 
 bool is_gated(const kl_problem* p) {
@@ -134,8 +134,8 @@ kl_result forward(const Plan& p, const kl_call* call) {
   const auto block = [&](int64_t first, int64_t end, int32_t) {
     for (int i = 0; i < 3; ++i) {
       const kl_result result =
-          p.sgemm('N', 'N', end - first, widths[i], p.width, 1, x + first * p.width, p.width,
-                  kl::data<const float>(call->inputs[1 + i]), widths[i], 0,
+          p.sgemm('N', 'T', end - first, widths[i], p.width, 1, x + first * p.width, p.width,
+                  kl::data<const float>(call->inputs[1 + i]), p.width, 0,
                   kl::data<float>(call->outputs[i]) + first * widths[i], widths[i]);
       if (result.code != KL_OK) return result;
     }
@@ -190,10 +190,10 @@ kl_result backward(const Plan& p, const kl_call* call) {
   if (gated) std::fill(shares, shares + p.threads * padded(p.kv_heads), 0.0f);
   const auto block = [&](int64_t first, int64_t end, int32_t thread) {
     for (int i = 0; i < 3; ++i) {
-      const kl_result result = p.sgemm('N', 'T', end - first, p.width, widths[i], 1,
+      const kl_result result = p.sgemm('N', 'N', end - first, p.width, widths[i], 1,
                                        kl::data<const float>(call->inputs[i]) + first * widths[i],
                                        widths[i], kl::data<const float>(call->inputs[4 + i]),
-                                       widths[i], i > 0, dx + first * p.width, p.width);
+                                       p.width, i > 0, dx + first * p.width, p.width);
       if (result.code != KL_OK) return result;
     }
     for (int64_t n = first; gated && n < end; ++n)
@@ -208,9 +208,9 @@ kl_result backward(const Plan& p, const kl_call* call) {
     for (int64_t i = 0; i < gate_weights; ++i)
       kl::data<float>(call->outputs[5])[i] += shares[thread * padded(p.kv_heads) + i];
   for (int i = 0; i < 3; ++i) {
-    const kl_result result = p.sgemm('T', 'N', p.width, widths[i], p.rows, 1, x, p.width,
-                                     kl::data<const float>(call->inputs[i]), widths[i], 1,
-                                     kl::data<float>(call->outputs[1 + i]), widths[i]);
+    const kl_result result =
+        p.sgemm('T', 'N', widths[i], p.width, p.rows, 1, kl::data<const float>(call->inputs[i]),
+                widths[i], x, p.width, 1, kl::data<float>(call->outputs[1 + i]), p.width);
     if (result.code != KL_OK) return result;
   }
   return kl::ok();

@@ -31,9 +31,9 @@ struct Sizes {
 template <class R>
 void forward(const Call<R>& call, const Sizes& z) {
   const Matrix<R> x = input(call, kX, z.N, z.C);
-  write(call, kQ, times(x, input(call, kWq, z.C, z.H * z.D)));
-  write(call, kK, times(x, input(call, kWk, z.C, z.K * z.D)));
-  Matrix<R> v = times(x, input(call, kWv, z.C, z.K * z.D));
+  write(call, kQ, times(x, transposed(input(call, kWq, z.H * z.D, z.C))));
+  write(call, kK, times(x, transposed(input(call, kWk, z.K * z.D, z.C))));
+  Matrix<R> v = times(x, transposed(input(call, kWv, z.K * z.D, z.C)));
   if (call.has(kVe)) {
     const Matrix<R> wg = input(call, kWg, z.K, kGateColumns);
     for (int64_t n = 0; n < z.N; ++n)
@@ -73,13 +73,13 @@ void gate_backward(const Call<R>& call, const Sizes& z, const Matrix<R>& x, cons
 
 template <class R>
 void backward(const Call<R>& call, const Sizes& z) {
-  const Matrix<R> x = input(call, kOutputs + kX, z.N, z.C), xt = transposed(x);
+  const Matrix<R> x = input(call, kOutputs + kX, z.N, z.C);
   Matrix<R> dx(z.N, z.C);
   const int64_t widths[] = {z.H * z.D, z.K * z.D, z.K * z.D};
   for (const int i : {kQ, kK, kV}) {
     const Matrix<R> dy = input(call, i, z.N, widths[i]);
-    multiply(dy, transposed(input(call, kOutputs + kWq + i, z.C, widths[i])), dx);
-    accumulate(call, kDwq + i, xt, dy);
+    multiply(dy, input(call, kOutputs + kWq + i, widths[i], z.C), dx);
+    accumulate(call, kDwq + i, transposed(dy), x);
     if (i == kV && call.has(kOutputs + kVe)) gate_backward(call, z, x, dy, dx);
   }
   write(call, kDx, dx);
@@ -94,8 +94,8 @@ int evaluate(const CallTable& table, const Call<R>& call) {
     return -1;
   const int x = (is_forward ? 0 : kOutputs) + kX;
   if (table.inputs[x].ndim != 2 || table.inputs[x + kWq].ndim != 3) return -1;
-  const Sizes z{call.dim(x, 0), call.dim(x, 1), call.dim(x + kWq, 1), call.dim(x + kWk, 1),
-                call.dim(x + kWq, 2)};
+  const Sizes z{call.dim(x, 0), call.dim(x, 1), call.dim(x + kWq, 0), call.dim(x + kWk, 0),
+                call.dim(x + kWq, 1)};
   is_forward ? forward(call, z) : backward(call, z);
   return 0;
 }

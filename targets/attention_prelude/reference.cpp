@@ -32,8 +32,8 @@ size_t no_bytes(const kl_problem*) { return 0; }
 
 kl_result prepare(const kl_problem* p, const kl_services* services, kl_plan* plan) {
   const DLTensor* in = p->inputs + (p->operation == KL_FORWARD ? 0 : 3);
-  kl::store(plan, Plan{p->operation, in[0].shape[0], in[0].shape[1], in[1].shape[1], in[2].shape[1],
-                       in[1].shape[2], services->sgemm});
+  kl::store(plan, Plan{p->operation, in[0].shape[0], in[0].shape[1], in[1].shape[0], in[2].shape[0],
+                       in[1].shape[1], services->sgemm});
   return kl::ok();
 }
 
@@ -48,8 +48,8 @@ kl_result forward(const Plan& p, const kl_call* call) {
   const int64_t widths[] = {p.heads * p.head_width, p.kv_heads * p.head_width,
                             p.kv_heads * p.head_width};
   for (int i = 0; i < 3; ++i) {
-    const kl_result result = p.sgemm('N', 'N', p.rows, widths[i], p.width, 1, x, p.width,
-                                     kl::data<const float>(call->inputs[1 + i]), widths[i], 0,
+    const kl_result result = p.sgemm('N', 'T', p.rows, widths[i], p.width, 1, x, p.width,
+                                     kl::data<const float>(call->inputs[1 + i]), p.width, 0,
                                      kl::data<float>(call->outputs[i]), widths[i]);
     if (result.code != KL_OK) return result;
   }
@@ -73,11 +73,11 @@ kl_result backward(const Plan& p, const kl_call* call) {
   for (int i = 0; i < 3; ++i) {
     const float* dy = kl::data<const float>(call->inputs[i]);
     const kl_result result =
-        p.sgemm('N', 'T', p.rows, p.width, widths[i], 1, dy, widths[i],
-                kl::data<const float>(call->inputs[4 + i]), widths[i], i > 0, dx, p.width);
+        p.sgemm('N', 'N', p.rows, p.width, widths[i], 1, dy, widths[i],
+                kl::data<const float>(call->inputs[4 + i]), p.width, i > 0, dx, p.width);
     if (result.code != KL_OK) return result;
-    p.sgemm('T', 'N', p.width, widths[i], p.rows, 1, x, p.width, dy, widths[i], 1,
-            kl::data<float>(call->outputs[1 + i]), widths[i]);
+    p.sgemm('T', 'N', widths[i], p.width, p.rows, 1, dy, widths[i], x, p.width, 1,
+            kl::data<float>(call->outputs[1 + i]), p.width);
   }
   if (!kl::is_present(call->inputs[7])) return kl::ok();
   const float* dv = kl::data<const float>(call->inputs[2]);
