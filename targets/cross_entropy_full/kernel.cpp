@@ -1,7 +1,6 @@
 // From hidden rows to the loss for CPUs, in chunks of rows whose logits stay in the last cache.
-//   forward   z = x w of a chunk; each row's pass leaves its sum of exponentials and, in place of
-//   z,
-//             its gradient times that sum; two more products turn the chunk's gradients into the
+//   forward   z = x w^T of a chunk; each row's pass leaves its sum of exponentials and, in place of
+//             z, its gradient times that sum; two more products turn the chunk's gradients into the
 //             gradients of x and w for g = 1, in `saved`
 //   backward  saved times g
 // Three products of [N,C,V] in all, as a path that keeps the logits has; exponentials only once.
@@ -47,16 +46,16 @@ kl_result accepts(const kl_problem* p) {
     return kl::bad_argument("wrong number of inputs, outputs or scalars");
   if (!(p->scalars[0] > 0)) return kl::bad_argument("softcap must be positive");
   const DLTensor* in = p->inputs + (forward ? 0 : 1);  // x, w, targets
-  if (in[0].ndim != 2 || in[1].ndim != 2) return kl::bad_argument("x is [N,C], w [C,V]");
-  const int64_t N = in[0].shape[0], C = in[0].shape[1], V = in[1].shape[1];
-  if (!is_matrix(in[0], N, C) || !is_matrix(in[1], C, V))
-    return kl::unsupported("x: packed f32 [N,C], w: packed f32 [C,V]");
+  if (in[0].ndim != 2 || in[1].ndim != 2) return kl::bad_argument("x is [N,C], w [V,C]");
+  const int64_t N = in[0].shape[0], C = in[0].shape[1], V = in[1].shape[0];
+  if (!is_matrix(in[0], N, C) || !is_matrix(in[1], V, C))
+    return kl::unsupported("x: packed f32 [N,C], w: packed f32 [V,C]");
   if (!kl::is_i32(in[2]) || !has_shape(in[2], N, -1))
     return kl::unsupported("targets: packed i32 [N]");
   if (!forward) {
     if (!kl::is_f32(p->inputs[0])) return kl::unsupported("g: f32 [1]");
-    if (!is_matrix(p->outputs[0], N, C) || !is_matrix(p->outputs[1], C, V))
-      return kl::unsupported("dx: packed f32 [N,C], dw: packed f32 [C,V]");
+    if (!is_matrix(p->outputs[0], N, C) || !is_matrix(p->outputs[1], V, C))
+      return kl::unsupported("dx: packed f32 [N,C], dw: packed f32 [V,C]");
     return kl::ok();
   }
   if (!kl::is_i32(p->inputs[3]) || !has_shape(p->inputs[3], V, -1))
@@ -69,7 +68,7 @@ kl_result accepts(const kl_problem* p) {
 
 Plan plan_of(const kl_problem* p, decltype(kl_services::sgemm) sgemm) {
   const DLTensor* in = p->inputs + (p->operation == KL_FORWARD ? 0 : 1);
-  const int64_t N = in[0].shape[0], C = in[0].shape[1], V = in[1].shape[1];
+  const int64_t N = in[0].shape[0], C = in[0].shape[1], V = in[1].shape[0];
   const int64_t worth = std::max<int64_t>(1, N * V / kElementsPerThread);
   return {p->operation, static_cast<int32_t>(std::clamp<int64_t>(p->threads, 1, worth)), N, C, V,
           sgemm};
@@ -174,7 +173,7 @@ kl_result forward(const Plan& p, const kl_call* call) {
     const int64_t rows = std::min(chunk, p.rows - begin);
     const float* x_chunk = x + begin * C;
     float* dx_chunk = dx + begin * C;
-    code = std::max(code, p.sgemm('N', 'N', rows, V, C, 1, x_chunk, C, w, V, 0, z, V).code);
+    code = std::max(code, p.sgemm('N', 'T', rows, V, C, 1, x_chunk, C, w, C, 0, z, V).code);
 #pragma omp parallel for schedule(static) num_threads(p.threads) if (p.threads > 1)
     for (int64_t n = 0; n < rows; ++n) {
       const RowLoss row = read_row<shifted>(z + n * V, V, targets[begin + n], softcap, cap);
@@ -182,10 +181,10 @@ kl_result forward(const Plan& p, const kl_call* call) {
       inverse_sums[n] = row.inverse_sum;
       for (int64_t c = 0; c < C; ++c) scaled_x[n * C + c] = x_chunk[n * C + c] * row.inverse_sum;
     }
-    code = std::max(code, p.sgemm('N', 'T', rows, C, V, 1, z, V, w, V, 0, dx_chunk, C).code);
+    code = std::max(code, p.sgemm('N', 'N', rows, C, V, 1, z, V, w, C, 0, dx_chunk, C).code);
     code = std::max(
         code,
-        p.sgemm('T', 'N', C, V, rows, 1, scaled_x, C, z, V, begin == 0 ? 0.0f : 1.0f, dw, V).code);
+        p.sgemm('T', 'N', V, C, rows, 1, z, V, scaled_x, C, begin == 0 ? 0.0f : 1.0f, dw, C).code);
     for (int64_t n = 0; n < rows; ++n)
       for (int64_t c = 0; c < C; ++c) dx_chunk[n * C + c] *= inverse_sums[n];
   }

@@ -46,8 +46,8 @@ template <class R>
 Row<R> read_row(const std::vector<R>& x, const std::vector<R>& w, double s) {
   const size_t vocabulary = w.size() / x.size();
   std::vector<R> z(vocabulary, R(0.0));
-  for (size_t c = 0; c < x.size(); ++c)
-    for (size_t v = 0; v < vocabulary; ++v) z[v] += x[c] * w[c * vocabulary + v];
+  for (size_t v = 0; v < vocabulary; ++v)
+    for (size_t c = 0; c < x.size(); ++c) z[v] += x[c] * w[v * x.size() + c];
   Row<R> row;
   size_t best = 0;
   for (size_t v = 0; v < vocabulary; ++v) {
@@ -116,8 +116,8 @@ void backward(const Call<R>& call, int64_t rows, int64_t width, int64_t vocabula
     for (size_t c = 0; c < x.size(); ++c) {
       R dx = 0;
       for (size_t v = 0; v < dz.size(); ++v) {
-        dx += dz[v] * w[c * dz.size() + v];
-        dw[c * dz.size() + v] += x[c] * dz[v];
+        dx += dz[v] * w[v * x.size() + c];
+        dw[v * x.size() + c] += x[c] * dz[v];
       }
       call.out(kDx, n * width + static_cast<int64_t>(c), dx);
     }
@@ -133,9 +133,9 @@ int evaluate(const CallTable& table, const Call<R>& call) {
   const int x = is_forward ? kX : kBackX, w = is_forward ? kW : kBackW;
   if (table.inputs[x].ndim != 2 || table.inputs[w].ndim != 2) return -1;
   if (is_forward)
-    forward(call, call.dim(x, 0), call.dim(x, 1), call.dim(w, 1));
+    forward(call, call.dim(x, 0), call.dim(x, 1), call.dim(w, 0));
   else
-    backward(call, call.dim(x, 0), call.dim(x, 1), call.dim(w, 1));
+    backward(call, call.dim(x, 0), call.dim(x, 1), call.dim(w, 0));
   return 0;
 }
 
@@ -147,7 +147,7 @@ int ideal_cost(const kl_problem& problem, Cost& cost) {
   const DLTensor& w = problem.inputs[is_forward ? kW : kBackW];
   if (x.ndim != 2 || w.ndim != 2) return -1;
   const auto rows = static_cast<double>(x.shape[0]), width = static_cast<double>(x.shape[1]);
-  const auto vocabulary = static_cast<double>(w.shape[1]);
+  const auto vocabulary = static_cast<double>(w.shape[0]);
   const double logits = rows * vocabulary, matrices = 4 * (rows + vocabulary) * width;
   if (is_forward)
     cost = {matrices + rows * 8, rows * 4 + 16, logits * (2 * width + 23)};

@@ -27,7 +27,7 @@ kl_result accepts(const kl_problem* p) {
 
 Plan plan_of(const kl_problem* p) {
   const DLTensor* in = p->inputs + (p->operation == KL_FORWARD ? 0 : 1);  // x, w, targets
-  return {p->operation, in[0].shape[0], in[0].shape[1], in[1].shape[1]};
+  return {p->operation, in[0].shape[0], in[0].shape[1], in[1].shape[0]};
 }
 
 size_t scratch_bytes(const kl_problem* p) {
@@ -43,9 +43,11 @@ kl_result prepare(const kl_problem* p, const kl_services*, kl_plan* plan) {
 }
 
 void logits_of(const Plan& plan, const float* x, const float* w, float* z) {
-  std::fill(z, z + plan.vocabulary, 0.0f);
-  for (int64_t c = 0; c < plan.width; ++c)
-    for (int64_t v = 0; v < plan.vocabulary; ++v) z[v] += x[c] * w[c * plan.vocabulary + v];
+  for (int64_t v = 0; v < plan.vocabulary; ++v) {
+    double sum = 0;
+    for (int64_t c = 0; c < plan.width; ++c) sum += double{x[c]} * w[v * plan.width + c];
+    z[v] = static_cast<float>(sum);
+  }
 }
 
 void forward(const Plan& plan, const kl_call* call) {
@@ -104,8 +106,8 @@ void backward(const Plan& plan, const kl_call* call) {
     for (int64_t c = 0; c < plan.width; ++c) {
       double sum = 0;
       for (int64_t v = 0; v < plan.vocabulary; ++v) {
-        sum += double{z[v]} * w[c * plan.vocabulary + v];
-        dw[c * plan.vocabulary + v] += x[c] * z[v];
+        sum += double{z[v]} * w[v * plan.width + c];
+        dw[v * plan.width + c] += x[c] * z[v];
       }
       dx[c] = static_cast<float>(sum);
     }

@@ -53,7 +53,7 @@ TEST(Compositions, CrossEntropyFullIsAProductThenLossPrelude) {
   for (size_t n = 0; n < 4; ++n)
     for (size_t v = 0; v < 7; ++v) {
       logits[n * 7 + v] = 0;
-      for (size_t c = 0; c < 3; ++c) logits[n * 7 + v] += x[n * 3 + c] * w[c * 7 + v];
+      for (size_t c = 0; c < 3; ++c) logits[n * 7 + v] += x[n * 3 + c] * w[v * 3 + c];
     }
   const auto parts = results_of("loss_prelude", loss),
              whole = results_of("cross_entropy_full", fused);
