@@ -81,14 +81,14 @@ kl_result accepts(const kl_problem* p) {
     return kl::bad_argument("wrong number of inputs, outputs or scalars");
   const DLTensor* in = p->inputs + (forward ? 0 : 4);
   if (in[0].ndim != 3 || in[4].ndim != 3 || in[5].ndim != 3)
-    return kl::bad_argument("x is [B,T,C], wq [C,H,D], wk [C,K,D]");
+    return kl::bad_argument("x is [B,T,C], wq [H,D,C], wk [K,D,C]");
   const int64_t B = in[0].shape[0], T = in[0].shape[1], C = in[0].shape[2];
-  const int64_t H = in[4].shape[1], K = in[5].shape[1], D = in[4].shape[2];
+  const int64_t H = in[4].shape[0], K = in[5].shape[0], D = in[4].shape[1];
   if (!is_packed(in[0], {B, T, C}) || !is_packed(in[1], {B, T, C}) || !is_packed(in[2], {1}) ||
       !is_packed(in[3], {1}))
     return kl::unsupported("x, x0: packed f32 [B,T,C], lambda, mu: f32 [1]");
-  if (!is_packed(in[4], {C, H, D}) || !is_packed(in[5], {C, K, D}) || !is_packed(in[6], {C, K, D}))
-    return kl::unsupported("wq: packed f32 [C,H,D], wk, wv: [C,K,D]");
+  if (!is_packed(in[4], {H, D, C}) || !is_packed(in[5], {K, D, C}) || !is_packed(in[6], {K, D, C}))
+    return kl::unsupported("wq: packed f32 [H,D,C], wk, wv: [K,D,C]");
   if (D % 2 != 0 || !is_packed(in[7], {T, D / 2}) || !is_packed(in[8], {T, D / 2}))
     return kl::unsupported("cos, sin: packed f32 [T,D/2]");
   const bool gated = kl::is_present(in[9]);
@@ -105,8 +105,8 @@ kl_result accepts(const kl_problem* p) {
     return kl::unsupported("q: packed f32 [B,T,H,D], k: [B,T,K,D]");
   const DLTensor* out = p->outputs;
   if (!is_packed(out[0], {B, T, C}) || !is_packed(out[1], {B, T, C}) || !is_packed(out[2], {1}) ||
-      !is_packed(out[3], {1}) || !is_packed(out[4], {C, H, D}) || !is_packed(out[5], {C, K, D}) ||
-      !is_packed(out[6], {C, K, D}))
+      !is_packed(out[3], {1}) || !is_packed(out[4], {H, D, C}) || !is_packed(out[5], {K, D, C}) ||
+      !is_packed(out[6], {K, D, C}))
     return kl::unsupported("gradients: packed f32, shaped like what they belong to");
   if (gated && (!is_packed(out[7], {B, T, K, D}) || !is_packed(out[8], {K, kGateColumns})))
     return kl::unsupported("dve: packed f32 [B,T,K,D], dwg: [K,32]");
@@ -122,9 +122,9 @@ Plan plan_of(const kl_problem* p, decltype(kl_services::sgemm) sgemm) {
           T,
           N,
           in[0].shape[2],
+          in[4].shape[0],
+          in[5].shape[0],
           in[4].shape[1],
-          in[5].shape[1],
-          in[4].shape[2],
           sgemm};
 }
 
@@ -290,10 +290,10 @@ kl_result forward(const Plan& p, const kl_call* call) {
     for (int64_t n = rows.begin; n < rows.end; ++n)
       saved.rms[n] = blend_and_norm(p, in, n, eps, xb + n * p.C, saved.normed + n * p.C);
     for (int i = 0; i < 3; ++i)
-      code = std::max(code, p.sgemm('N', 'N', rows.count(), p.width(i), p.C, 1,
-                                    saved.normed + rows.begin * p.C, p.C, in.weights[i], p.width(i),
-                                    0, made[i] + rows.begin * p.width(i), p.width(i))
-                                .code);
+      code = std::max(
+          code, p.sgemm('N', 'T', rows.count(), p.width(i), p.C, 1, saved.normed + rows.begin * p.C,
+                        p.C, in.weights[i], p.C, 0, made[i] + rows.begin * p.width(i), p.width(i))
+                    .code);
     for (int64_t n = rows.begin; n < rows.end; ++n) {
       for (int i = 0; i < 2; ++i)
         rotate_and_norm(p, in, n, eps, made[i] + n * p.width(i), saved.head_rms[i] + n * p.heads(i),
@@ -335,9 +335,9 @@ kl_result backward(const Plan& p, const kl_call* call) {
                                  saved.head_rms[i] + n * p.heads(i),
                                  projected[i] + (n - all.begin) * p.width(i), p.heads(i));
     for (int i = 0; i < 3; ++i)
-      code = std::max(code, p.sgemm('N', 'T', rows.count(), p.C, p.width(i), 1,
+      code = std::max(code, p.sgemm('N', 'N', rows.count(), p.C, p.width(i), 1,
                                     gradient(i, rows.begin, all.begin), p.width(i), in.weights[i],
-                                    p.width(i), i > 0, dx + rows.begin * p.C, p.C)
+                                    p.C, i > 0, dx + rows.begin * p.C, p.C)
                                 .code);
     for (int64_t n = rows.begin; n < rows.end; ++n) {
       const float* normed = saved.normed + n * p.C;
@@ -352,11 +352,11 @@ kl_result backward(const Plan& p, const kl_call* call) {
   const auto weights = [&](Rows all) {
     int32_t code = KL_OK;
     for (int i = 0; i < 3; ++i)
-      code = std::max(
-          code, p.sgemm('T', 'N', p.C, p.width(i), all.count(), 1, saved.normed + all.begin * p.C,
-                        p.C, gradient(i, all.begin, all.begin), p.width(i), 1,
-                        kl::data<float>(call->outputs[4 + i]), p.width(i))
-                    .code);
+      code = std::max(code, p.sgemm('T', 'N', p.width(i), p.C, all.count(), 1,
+                                    gradient(i, all.begin, all.begin), p.width(i),
+                                    saved.normed + all.begin * p.C, p.C, 1,
+                                    kl::data<float>(call->outputs[4 + i]), p.C)
+                                .code);
     return code;
   };
   const kl_result result = for_rounds(p, block, weights);

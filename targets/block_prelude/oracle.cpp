@@ -54,9 +54,9 @@ class Block {
         T(call.dim(first + kX, 1)),
         N(call.dim(first + kX, 0) * T),
         C(call.dim(first + kX, 2)),
-        H(call.dim(first + kWq, 1)),
-        K(call.dim(first + kWk, 1)),
-        D(call.dim(first + kWq, 2)),
+        H(call.dim(first + kWq, 0)),
+        K(call.dim(first + kWk, 0)),
+        D(call.dim(first + kWq, 1)),
         xb(N, C),
         normed(N, C) {
     const R lambda = call.in(first + kLambda, 0), mu = call.in(first + kMu, 0);
@@ -71,8 +71,9 @@ class Block {
 
   void forward() const {
     write(call_, kXb, xb);
-    Matrix<R> q = times(normed, weight(kWq, H)), k = times(normed, weight(kWk, K));
-    Matrix<R> v = times(normed, weight(kWv, K));
+    Matrix<R> q = times(normed, transposed(weight(kWq, H)));
+    Matrix<R> k = times(normed, transposed(weight(kWk, K)));
+    Matrix<R> v = times(normed, transposed(weight(kWv, K)));
     rotate_and_norm(q, H);
     rotate_and_norm(k, K);
     if (call_.has(kVe)) {
@@ -91,21 +92,20 @@ class Block {
 
   void backward() const {
     Matrix<R> dn(N, C);
-    const Matrix<R> transpose = transposed(normed);
     for (int i = 0; i < 3; ++i) {
       const int64_t heads = i == 0 ? H : K;
       const Matrix<R> w = weight(first_ + kWq + i, heads);
       Matrix<R> dy = input(call_, kQ + i, N, heads * D);
       if (i < 2) rotate_and_norm_backward(dy, input(call_, kBackQ + i, N, heads * D), w, heads);
-      multiply(dy, transposed(w), dn);
-      accumulate(call_, kDwq + i, transpose, dy);
+      multiply(dy, w, dn);
+      accumulate(call_, kDwq + i, transposed(dy), normed);
       if (i == 2 && call_.has(first_ + kVe)) gate_backward(dy, dn);
     }
     blend_backward(dn);
   }
 
  private:
-  Matrix<R> weight(int index, int64_t heads) const { return input(call_, index, C, heads * D); }
+  Matrix<R> weight(int index, int64_t heads) const { return input(call_, index, heads * D, C); }
   R table(int which, int64_t n, int64_t d) const {
     return call_.in(first_ + which, n % T * (D / 2) + d);
   }
@@ -135,7 +135,7 @@ class Block {
   // dy: of the normed heads `y`, to that of the projection.
   void rotate_and_norm_backward(Matrix<R>& dy, const Matrix<R>& y, const Matrix<R>& w,
                                 int64_t heads) const {
-    Matrix<R> projected = times(normed, w);
+    Matrix<R> projected = times(normed, transposed(w));
     const Matrix<R> scales = rotate(projected, heads);
     const int64_t half = D / 2;
     for (int64_t n = 0; n < N; ++n)

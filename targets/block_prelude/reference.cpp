@@ -37,8 +37,8 @@ struct Saved {
 Plan plan_of(const kl_problem* p, decltype(kl_services::sgemm) sgemm) {
   const DLTensor* in = p->inputs + (p->operation == KL_FORWARD ? 0 : 4);
   const int64_t T = in[0].shape[1];
-  return {p->operation,   T,    in[0].shape[0] * T, in[0].shape[2], in[4].shape[1], in[5].shape[1],
-          in[4].shape[2], sgemm};
+  return {p->operation,   T,    in[0].shape[0] * T, in[0].shape[2], in[4].shape[0], in[5].shape[0],
+          in[4].shape[1], sgemm};
 }
 
 kl_result accepts(const kl_problem* p) {
@@ -51,7 +51,7 @@ kl_result accepts(const kl_problem* p) {
         (!kl::is_f32(p->outputs[i]) || !kl::is_contiguous(p->outputs[i])))
       return kl::unsupported("outputs must be packed f32");
   const DLTensor* in = p->inputs + (p->operation == KL_FORWARD ? 0 : 4);
-  if (in[7].shape[1] * 2 != in[4].shape[2]) return kl::unsupported("cos, sin: [T,D/2]");
+  if (in[7].shape[1] * 2 != in[4].shape[1]) return kl::unsupported("cos, sin: [T,D/2]");
   if (kl::is_present(in[9]) && in[0].shape[2] < kGateColumns)
     return kl::unsupported("the gate reads 32 columns");
   return kl::ok();
@@ -135,8 +135,8 @@ kl_result forward(const Plan& p, const kl_call* call) {
   const float* weights[] = {in.wq, in.wk, in.wv};
   for (int i = 0; i < 3; ++i) {
     const int64_t width = (i == 0 ? p.H : p.K) * p.D;
-    const kl_result result = p.sgemm('N', 'N', p.N, width, p.C, 1, saved.normed, p.C, weights[i],
-                                     width, 0, out[1 + i], width);
+    const kl_result result = p.sgemm('N', 'T', p.N, width, p.C, 1, saved.normed, p.C, weights[i],
+                                     p.C, 0, out[1 + i], width);
     if (result.code != KL_OK) return result;
   }
   for (int64_t i = 0; in.ve != nullptr && i < p.N * p.K; ++i) {
@@ -182,11 +182,11 @@ kl_result backward(const Plan& p, const kl_call* call) {
   const float* gradients[] = {dq, dk, given[3]};
   for (int i = 0; i < 3; ++i) {
     const int64_t width = (i == 0 ? p.H : p.K) * p.D;
-    const kl_result result = p.sgemm('N', 'T', p.N, p.C, width, 1, gradients[i], width, weights[i],
-                                     width, i > 0, dn, p.C);
+    const kl_result result =
+        p.sgemm('N', 'N', p.N, p.C, width, 1, gradients[i], width, weights[i], p.C, i > 0, dn, p.C);
     if (result.code != KL_OK) return result;
-    p.sgemm('T', 'N', p.C, width, p.N, 1, saved.normed, p.C, gradients[i], width, 1,
-            kl::data<float>(call->outputs[4 + i]), width);
+    p.sgemm('T', 'N', width, p.C, p.N, 1, gradients[i], width, saved.normed, p.C, 1,
+            kl::data<float>(call->outputs[4 + i]), p.C);
   }
   if (in.ve != nullptr)
     gate_backward(p, in, saved.normed, given[3], kl::data<float>(call->outputs[7]),
