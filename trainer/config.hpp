@@ -92,8 +92,8 @@ struct Config {
     v("beta2", self.beta2, "second moment");
     v("beta1_mu", self.beta1_mu, "first moment of mu");
     v("adam_eps", self.adam_eps, "added to the root of the second moment");
-    v("corpus", self.corpus, "gcide, or a text file, JSON Lines file or folder");
-    v("corpus_bytes", self.corpus_bytes, "text used, chosen by document hash; 0: all");
+    v("corpus", self.corpus, "gcide, or a text file, JSON Lines file or folder; or a folder of token shards");
+    v("corpus_bytes", self.corpus_bytes, "text used, chosen by document hash, or bytes of shards to train on, in order; 0: all");
     v("tokenizer_bytes", self.tokenizer_bytes, "text the vocabulary is trained on");
     v("held_out_percent", self.held_out_percent, "documents kept for evaluation, by hash");
     v("eval_tokens", self.eval_tokens, "held-out tokens evaluated at most");

@@ -143,12 +143,15 @@ Result<Corpus> find_corpus(const std::string& source) {
     if (corpus.files.empty())
       return make_error(Status::usage, "no files in the corpus folder " + source,
                         "put text or JSON Lines files there");
+  } else if (fs::path(source).extension() == ".bin") {
+    return make_error(Status::usage, source + " is one shard of tokens, not a corpus",
+                      "name its folder, with *_train_*.bin and *_val_*.bin in it");
   } else if (fs::is_regular_file(source, code)) {
     corpus.name = fs::path(source).filename().string();
     corpus.files = {source};
   } else {
     return make_error(Status::usage, "no corpus at '" + source + "'",
-                      "give gcide, a text file, a .jsonl file or a folder");
+                      "give gcide, a text file, a .jsonl file, or a folder of these or of token shards");
   }
   std::string hashes;
   for (const auto& file : corpus.files) {

@@ -5,6 +5,7 @@
 #include <lab/core/installation.hpp>
 #include <trainer/random.hpp>
 #include <trainer/shard.hpp>
+#include <trainer/shard_folder.hpp>
 #include <trainer/tokenizer.hpp>
 
 #include <fmt/format.h>
@@ -100,12 +101,13 @@ Outcome make_dataset(const Config& config, const Corpus& corpus, const fs::path&
   DatasetFacts facts;
   facts.corpus = corpus.name;
   facts.corpus_hash = corpus.hash;
+  facts.bos = tokenizer.bos();
   facts.piece_bytes = tokenizer.piece_bytes();
   std::vector<uint16_t> train, held_out;
   for (size_t i = 0; i < documents.size(); ++i) {
     const bool held = is_held_out(documents[i].hash, config.held_out_percent);
     auto& split = held ? held_out : train;
-    split.push_back(kBos);
+    split.push_back(static_cast<uint16_t>(facts.bos));
     for (const int id : encoded[i]) split.push_back(static_cast<uint16_t>(id));
     facts.held_out_documents += held;
     facts.bytes += static_cast<int64_t>(documents[i].text.size());
@@ -169,6 +171,13 @@ double unigram_bits_per_byte(std::span<const uint16_t> tokens, std::span<const i
 Result<Dataset> open_dataset(const Config& config, const Progress& progress) {
   if (const char* prepared = std::getenv("KERNEL_LAB_DATA"); prepared != nullptr && *prepared != '\0')
     return open_prepared(prepared);
+  const bool named = config.corpus == "gcide";  // whatever lies in ./gcide
+  if (std::error_code none; !named && fs::exists(fs::path(config.corpus) / "dataset.json", none))
+    return load_dataset(config.corpus);
+  if (!named && is_shard_folder(config.corpus)) {
+    report(progress, {0, 1, "parts", "reading the shards in " + config.corpus});
+    return open_shard_folder(config, config.corpus);
+  }
   KL_TRY(const Corpus corpus, find_corpus(config.corpus));
   const std::string key =
       sha256_fields({kFormat, corpus.hash, std::to_string(config.vocab),

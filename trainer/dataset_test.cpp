@@ -60,15 +60,36 @@ TEST(Shard, RoundTripsInTheSharedLayout) {
   EXPECT_EQ(bytes[1024 + 3], '\x01');
 }
 
-TEST(Shard, ACutOrForeignFileIsAnError) {
+// Every way in which a file can be wrong, with the byte at which it is.
+TEST(Shard, ACutOrForeignFileIsAnErrorWithFileAndOffset) {
   const auto folder = TemporaryFolder::create("shard");
   const fs::path path = folder->path() / "a.bin";
   ASSERT_TRUE(write_shard(path, std::vector<uint16_t>{1, 2, 3}).ok());
-  const std::string bytes = *read_file(path);
-  ASSERT_TRUE(write_file_atomic(path, bytes.substr(0, bytes.size() - 2)).ok());
-  EXPECT_THAT(read_shard(path).error().what, HasSubstr("says 3 tokens and has 2"));
-  ASSERT_TRUE(write_file_atomic(path, "text").ok());
-  EXPECT_THAT(read_shard(path).error().what, HasSubstr("no token shard"));
+  const std::string whole = *read_file(path);
+  const auto error = [&path](const std::string& bytes, int64_t vocab = 65536) {
+    EXPECT_TRUE(write_file_atomic(path, bytes).ok());
+    const auto shard = read_shard(path, vocab);
+    EXPECT_FALSE(shard.ok());
+    return shard.ok() ? "" : shard.error().what + "; " + shard.error().remedy;
+  };
+  const auto with_word = [&whole](size_t index, int32_t value) {
+    std::string bytes = whole;
+    std::memcpy(bytes.data() + index * 4, &value, 4);
+    return bytes;
+  };
+  const std::string at = path.string() + ": byte ";
+  EXPECT_THAT(error(whole.substr(0, whole.size() - 2)), HasSubstr(at + "1028: the file ends; the 3 tokens"));
+  EXPECT_THAT(error(whole + "zz"), HasSubstr("the 3 tokens of its header end at byte 1030"));
+  EXPECT_THAT(error(""), HasSubstr(at + "0: the file ends"));
+  EXPECT_THAT(error(whole.substr(0, 1000)), HasSubstr(at + "1000: the file ends"));
+  EXPECT_THAT(error(with_word(0, 20240522)), HasSubstr(at + "0: magic 20240522: no token shard"));
+  EXPECT_THAT(error(with_word(0, 20240801)), HasSubstr("32 bits"));
+  EXPECT_THAT(error(with_word(1, 2)), HasSubstr(at + "4: version 2"));
+  EXPECT_THAT(error(with_word(2, 0)), HasSubstr(at + "8: it says that it holds 0 tokens"));
+  EXPECT_THAT(error(with_word(2, -5)), HasSubstr("-5 tokens"));
+  EXPECT_THAT(error(whole, 3), HasSubstr(at + "1028: token 3 is beyond the vocabulary of 3"));
+  ASSERT_TRUE(write_file_atomic(path, whole).ok());
+  EXPECT_TRUE(read_shard(path, 4).ok());
 }
 
 TEST(Split, IsFixedByTheDocumentAlone) {
@@ -180,7 +201,7 @@ TEST(RowPacker, RowsStartWithBosAndCarryEveryTokenOnce) {
     tokens.push_back(kBos);
     for (int i = 0; i < length; ++i) tokens.push_back(next++);
   }
-  RowPacker packer(tokens, 7, 5, true);
+  RowPacker packer(tokens, kBos, 7, 5, true);
   std::map<int32_t, int> seen;
   std::vector<int32_t> inputs(7), targets(7);
   for (int row = 0; row < 3000; ++row) {
@@ -204,7 +225,7 @@ TEST(RowPacker, RowsStartWithBosAndCarryEveryTokenOnce) {
 // Rows of 8 hold one document of 5 and the start of another, whose rest must come later.
 TEST(RowPacker, TheRestOfACutDocumentIsNotLost) {
   const std::vector<uint16_t> tokens = {kBos, 10, 11, 12, 13, 14};
-  RowPacker packer(tokens, 7, 5, true);
+  RowPacker packer(tokens, kBos, 7, 5, true);
   std::map<int32_t, int> seen;
   std::vector<int32_t> inputs(7), targets(7);
   for (int row = 0; row < 3000; ++row) {
@@ -219,9 +240,9 @@ TEST(RowPacker, TheSeedFixesTheOrder) {
   const auto dataset = open_dataset(corpus.config(), {});
   ASSERT_TRUE(dataset.ok());
   std::vector<int32_t> a(24), b(24), c(24), unused(24);
-  RowPacker(dataset->train, 24, 1, true).next(a.data(), unused.data());
-  RowPacker(dataset->train, 24, 1, true).next(b.data(), unused.data());
-  RowPacker(dataset->train, 24, 2, true).next(c.data(), unused.data());
+  RowPacker(dataset->train, kBos, 24, 1, true).next(a.data(), unused.data());
+  RowPacker(dataset->train, kBos, 24, 1, true).next(b.data(), unused.data());
+  RowPacker(dataset->train, kBos, 24, 2, true).next(c.data(), unused.data());
   EXPECT_EQ(a, b);
   EXPECT_NE(a, c);
 }

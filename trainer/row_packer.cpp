@@ -1,7 +1,6 @@
 #include <trainer/dataset.hpp>
 
 #include <trainer/random.hpp>
-#include <trainer/tokenizer.hpp>
 
 #include <algorithm>
 
@@ -12,14 +11,14 @@ constexpr size_t kWaiting = 256;
 
 }  // namespace
 
-RowPacker::RowPacker(std::span<const uint16_t> tokens, int64_t sequence, uint64_t seed, bool shuffle)
-    : tokens_(tokens), sequence_(sequence), seed_(seed), shuffle_(shuffle),
+RowPacker::RowPacker(std::span<const uint16_t> tokens, int32_t bos, int64_t sequence, uint64_t seed, bool shuffle)
+    : tokens_(tokens), bos_(bos), sequence_(sequence), seed_(seed), shuffle_(shuffle),
       row_(static_cast<size_t>(sequence) + 1) {
   const auto size = static_cast<int64_t>(tokens.size());
   for (int64_t at = 0; at < size;) {
-    if (tokens[static_cast<size_t>(at)] == kBos) ++at;
+    if (tokens[static_cast<size_t>(at)] == bos_) ++at;
     int64_t end = at;
-    while (end < size && tokens[static_cast<size_t>(end)] != kBos) ++end;
+    while (end < size && tokens[static_cast<size_t>(end)] != bos_) ++end;
     for (; at < end; at += sequence) pieces_.push_back({at, std::min(sequence, end - at)});
     at = end;
   }
@@ -68,7 +67,7 @@ RowPacker::Piece RowPacker::take(int64_t room) {
 void RowPacker::next(int32_t* inputs, int32_t* targets) {
   const auto size = static_cast<int64_t>(row_.size());
   for (int64_t at = 0; at < size;) {
-    row_[static_cast<size_t>(at++)] = kBos;
+    row_[static_cast<size_t>(at++)] = bos_;
     if (at == size) break;
     const Piece piece = take(size - at);
     for (int64_t i = 0; i < piece.length; ++i)

@@ -112,7 +112,6 @@ class Checkpoints {
 Result<RunSummary> train(Session& session, const RunOptions& options, const EventStream& events) {
   KL_CHECK(write_start(session, events));
   RunSummary summary;
-  summary.unigram_bpb = session.dataset().facts.unigram_bpb;
   const RunSteps steps(options.warmup_steps, options.steps, options.turns);
   KL_TRY(TurnChannel turn, TurnChannel::open(options.turns));
   Checkpoints checkpoints(session, options, events);
@@ -151,12 +150,15 @@ Result<RunSummary> train(Session& session, const RunOptions& options, const Even
     KL_CHECK(save_weights(session, options.save));
   if (!options.skip_eval && !summary.stopped) {
     KL_TRY(const Evaluation evaluation, session.evaluate());
-    KL_CHECK(events.write("eval", {{"step", summary.steps},
-                                   {"val_bpb", number_or_null(evaluation.val_bpb)},
-                                   {"val_loss", number_or_null(evaluation.val_loss)},
-                                   {"bytes", evaluation.bytes},
-                                   {"tokens", evaluation.tokens},
-                                   {"unigram_bpb", summary.unigram_bpb}}));
+    const DatasetFacts& data = session.dataset().facts;
+    Json fields = {{"step", summary.steps},
+                   {"val_bpb", number_or_null(evaluation.val_bpb)},
+                   {"val_loss", number_or_null(evaluation.val_loss)},
+                   {"bytes", evaluation.bytes},
+                   {"tokens", evaluation.tokens},
+                   {"unigram_bpb", number_or_null(data.unigram_bpb)}};
+    if (!data.bpb_unknown.empty()) fields["bpb_unknown"] = data.bpb_unknown;
+    KL_CHECK(events.write("eval", std::move(fields)));
     summary.evaluation = evaluation;
   }
   summary.peak_bytes = session.stepper().peak_bytes();

@@ -33,7 +33,6 @@ struct RunSummary {
   double last_loss = 0;
   bool stopped = false;  // before its end, with a checkpoint
   std::optional<Evaluation> evaluation;
-  double unigram_bpb = 0;
   int64_t peak_bytes = 0;
 };
 

@@ -1,6 +1,7 @@
 #include <trainer/session.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <numbers>
 
 namespace kl::trainer {
@@ -38,7 +39,7 @@ Result<std::unique_ptr<Session>> Session::open(const Config& config, Dataset dat
 
 Session::Session(const Config& config, Dataset dataset)
     : config_(config), dataset_(std::move(dataset)), layout_(config_),
-      packer_(dataset_.train, config_.sequence, static_cast<uint64_t>(config_.seed), true),
+      packer_(dataset_.train, dataset_.facts.bos, config_.sequence, static_cast<uint64_t>(config_.seed), true),
       inputs_(static_cast<size_t>(config_.tokens_per_step())), targets_(inputs_.size()) {}
 
 void Session::next_batch() {
@@ -49,7 +50,7 @@ void Session::next_batch() {
 void Session::skip_batch() { next_batch(); }
 
 void Session::restart_tokens() {
-  packer_ = RowPacker(dataset_.train, config_.sequence, static_cast<uint64_t>(config_.seed), true);
+  packer_ = RowPacker(dataset_.train, dataset_.facts.bos, config_.sequence, static_cast<uint64_t>(config_.seed), true);
 }
 
 void Session::go_to(int64_t step) {
@@ -82,7 +83,7 @@ Result<Evaluation> Session::evaluate() {
   const auto N = static_cast<size_t>(config_.tokens());
   const int64_t available = std::min(config_.eval_tokens, dataset_.facts.held_out_tokens);
   const int64_t batches = std::max<int64_t>(1, available / config_.tokens());
-  RowPacker rows(dataset_.held_out, config_.sequence, 0, false);
+  RowPacker rows(dataset_.held_out, dataset_.facts.bos, config_.sequence, 0, false);
   const auto& piece_bytes = dataset_.facts.piece_bytes;
   Evaluation evaluation;
   double nats = 0, nats_of_bytes = 0;
@@ -93,7 +94,8 @@ Result<Evaluation> Session::evaluate() {
            stepper_->losses(std::span(inputs_).first(N), std::span(targets_).first(N)));
     for (size_t n = 0; n < N; ++n) {
       const auto nll = static_cast<double>(losses[n]);
-      const int32_t bytes = piece_bytes[static_cast<size_t>(targets_[n])];
+      const auto target = static_cast<size_t>(targets_[n]);
+      const int32_t bytes = target < piece_bytes.size() ? piece_bytes[target] : 0;
       nats += nll;
       ++evaluation.tokens;
       if (bytes == 0) continue;
@@ -102,7 +104,9 @@ Result<Evaluation> Session::evaluate() {
     }
   }
   evaluation.val_loss = nats / static_cast<double>(evaluation.tokens);
-  evaluation.val_bpb = nats_of_bytes / (std::numbers::ln2 * static_cast<double>(evaluation.bytes));
+  evaluation.val_bpb = evaluation.bytes == 0
+                           ? std::nan("")
+                           : nats_of_bytes / (std::numbers::ln2 * static_cast<double>(evaluation.bytes));
   add_to(evaluation_calls_, difference(stepper_->counts(), before));
   return evaluation;
 }

@@ -6,7 +6,7 @@
 namespace kl::trainer {
 
 struct Evaluation {
-  double val_bpb = 0;   // bits per byte over targets that stand for bytes
+  double val_bpb = 0;   // bits per byte over targets that stand for bytes; NaN: none is known to
   double val_loss = 0;  // mean nats per target
   int64_t bytes = 0;
   int64_t tokens = 0;

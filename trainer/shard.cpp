@@ -2,6 +2,9 @@
 
 #include <lab/core/files.hpp>
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <array>
 #include <cstring>
 
@@ -9,6 +12,7 @@ namespace kl::trainer {
 namespace {
 
 constexpr int32_t kMagic = 20240520, kVersion = 1;
+constexpr int32_t kMagicOf32Bits = 20240801;  // llm.c's shards of Llama 3 tokens
 constexpr size_t kHeaderBytes = 256 * sizeof(int32_t);
 
 }  // namespace
@@ -21,23 +25,39 @@ Outcome write_shard(const fs::path& path, std::span<const uint16_t> tokens) {
   return write_file_atomic(path, bytes);
 }
 
-Result<std::vector<uint16_t>> read_shard(const fs::path& path) {
+Result<std::vector<uint16_t>> read_shard(const fs::path& path, int64_t vocab) {
   KL_TRY(const std::string bytes, read_file(path));
+  const auto wrong = [&path](size_t offset, const std::string& what, std::string remedy) {
+    return make_error(Status::error, fmt::format("{}: byte {}: {}", path.string(), offset, what), std::move(remedy));
+  };
+  if (bytes.size() < kHeaderBytes)
+    return wrong(bytes.size(), fmt::format("the file ends; a token shard begins with {} bytes of header", kHeaderBytes),
+                 "it is no token shard, or was cut short: make it again");
   std::array<int32_t, 3> header{};
-  if (bytes.size() >= kHeaderBytes) std::memcpy(header.data(), bytes.data(), sizeof(header));
-  if (header[0] != kMagic || header[1] != kVersion)
-    return make_error(Status::error,
-                      path.string() + " is no token shard: magic " + std::to_string(header[0]) +
-                          ", version " + std::to_string(header[1]),
-                      "a shard starts with 20240520 and version 1");
-  const auto count = static_cast<size_t>(header[2] < 0 ? 0 : header[2]);
-  if (header[2] < 0 || bytes.size() != kHeaderBytes + count * sizeof(uint16_t))
-    return make_error(Status::error,
-                      path.string() + " says " + std::to_string(header[2]) + " tokens and has " +
-                          std::to_string((bytes.size() - kHeaderBytes) / sizeof(uint16_t)),
-                      "it was cut short or changed: make it again");
+  std::memcpy(header.data(), bytes.data(), sizeof(header));
+  if (header[0] == kMagicOf32Bits)
+    return wrong(0, fmt::format("magic {}: its tokens have 32 bits", header[0]),
+                 "the trainer's have 16: make shards with the GPT-2 vocabulary");
+  if (header[0] != kMagic)
+    return wrong(0, fmt::format("magic {}: no token shard", header[0]),
+                 fmt::format("a shard begins with {}; keep other files elsewhere", kMagic));
+  if (header[1] != kVersion)
+    return wrong(4, fmt::format("version {} of the layout", header[1]),
+                 fmt::format("make it in version {}: tokens as uint16 after the header", kVersion));
+  if (header[2] <= 0)
+    return wrong(8, fmt::format("it says that it holds {} tokens", header[2]), "make it again, with tokens");
+  const auto count = static_cast<size_t>(header[2]);
+  if (bytes.size() != kHeaderBytes + count * sizeof(uint16_t))
+    return wrong(bytes.size(), fmt::format("the file ends; the {} tokens of its header end at byte {}", count,
+                                           kHeaderBytes + count * sizeof(uint16_t)),
+                 "it was cut short or changed: make it again");
   std::vector<uint16_t> tokens(count);
   std::memcpy(tokens.data(), bytes.data() + kHeaderBytes, count * sizeof(uint16_t));
+  const auto beyond = std::find_if(tokens.begin(), tokens.end(), [vocab](uint16_t token) { return token >= vocab; });
+  if (beyond != tokens.end())
+    return wrong(kHeaderBytes + static_cast<size_t>(beyond - tokens.begin()) * sizeof(uint16_t),
+                 fmt::format("token {} is beyond the vocabulary of {}", *beyond, vocab),
+                 "raise vocab (50304 holds GPT-2's), or make shards with the smaller vocabulary");
   return tokens;
 }
 

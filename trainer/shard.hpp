@@ -12,7 +12,8 @@
 namespace kl::trainer {
 
 Outcome write_shard(const std::filesystem::path& path, std::span<const uint16_t> tokens);
-// Another magic or version, or fewer tokens than the header says, is an error that names it.
-Result<std::vector<uint16_t>> read_shard(const std::filesystem::path& path);
+// Another magic or version, no tokens, fewer or more than the header says, or one that `vocab` does
+// not hold: each an error with the file and the byte at which it is wrong.
+Result<std::vector<uint16_t>> read_shard(const std::filesystem::path& path, int64_t vocab = 65536);
 
 }  // namespace kl::trainer

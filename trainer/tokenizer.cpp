@@ -37,14 +37,13 @@ Result<Tokenizer> Tokenizer::load(const std::filesystem::path& model) {
   Tokenizer tokenizer;
   if (const auto status = tokenizer.processor_->Load(model.string()); !status.ok())
     return make_error(Status::error, "cannot load " + model.string() + ": " + status.ToString(),
-                      "remove its folder: it is made again");
-  if (tokenizer.processor_->bos_id() != kBos)
-    return make_error(Status::error, model.string() + " has another BOS id than 1",
-                      "remove its folder: it is made again");
+                      "give a SentencePiece model; in the cache, remove its folder: it is made again");
   return tokenizer;
 }
 
 int64_t Tokenizer::vocab() const { return processor_->GetPieceSize(); }
+
+int32_t Tokenizer::bos() const { return processor_->bos_id(); }
 
 Result<std::vector<int>> Tokenizer::encode(std::string_view text) const {
   std::vector<int> ids;

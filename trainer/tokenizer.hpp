@@ -16,8 +16,6 @@ class SentencePieceProcessor;
 
 namespace kl::trainer {
 
-constexpr int32_t kBos = 1;  // starts every document
-
 class Tokenizer {
  public:
   // Writes PREFIX.model. `sample` holds one sentence a line.
@@ -28,6 +26,7 @@ class Tokenizer {
   ~Tokenizer();
 
   int64_t vocab() const;
+  int32_t bos() const;  // starts every document; -1: the model has none
   // Without BOS. Safe from several threads at once.
   Result<std::vector<int>> encode(std::string_view text) const;
   // Bytes of text per piece, from the piece itself: a byte piece 1, control pieces 0.

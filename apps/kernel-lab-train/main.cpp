@@ -22,6 +22,7 @@ struct Flags {
   std::string plan;
   std::string preset = "cpu-balanced";
   std::vector<std::string> settings;
+  std::string corpus;
   double seconds = 0;
   int64_t steps = 0;
   std::string events;
@@ -46,10 +47,15 @@ int answer(const Json& json) {
   return std::fflush(stdout) == 0 ? 0 : fail(make_error(Status::error, "cannot write the answer"));
 }
 
+Outcome apply_flags(const Flags& flags, Config& config) {
+  for (const auto& setting : flags.settings) KL_CHECK(apply_setting(config, setting));
+  if (!flags.corpus.empty()) config.corpus = flags.corpus;
+  return validate(config);
+}
+
 Result<Config> chosen(const Flags& flags) {
   KL_TRY(Config config, Presets::find(flags.preset));
-  for (const auto& setting : flags.settings) KL_CHECK(apply_setting(config, setting));
-  KL_CHECK(validate(config));
+  KL_CHECK(apply_flags(flags, config));
   return config;
 }
 
@@ -75,15 +81,20 @@ void show_step(const StepResult& step, double progress, int64_t tokens, double e
              step.loss, static_cast<double>(tokens) / (static_cast<double>(step.ns) * 1e-9), left);
 }
 
-void print_evaluation(const Evaluation& evaluation, double unigram_bpb) {
+void print_evaluation(const Evaluation& evaluation, const DatasetFacts& data) {
+  if (!data.bpb_unknown.empty()) {
+    fmt::print("held out: {:.4f} nats per token, {} tokens; bits per byte unknown: {}\n", evaluation.val_loss,
+               evaluation.tokens, data.bpb_unknown);
+    return;
+  }
   fmt::print(
       "held out: {:.4f} bits per byte ({:+.1f} % against {:.4f} of its token unigrams), {} "
       "tokens\n",
-      evaluation.val_bpb, 100 * (evaluation.val_bpb / unigram_bpb - 1), unigram_bpb,
+      evaluation.val_bpb, 100 * (evaluation.val_bpb / data.unigram_bpb - 1), data.unigram_bpb,
       evaluation.tokens);
 }
 
-void print_summary(const Config& config, const RunSummary& summary) {
+void print_summary(const Config& config, const DatasetFacts& data, const RunSummary& summary) {
   fmt::print("preset {}: {} steps, {} tokens, loss {:.4f}\n", config.name, summary.steps,
              summary.tokens, summary.last_loss);
   if (summary.step_ns > 0)
@@ -91,7 +102,7 @@ void print_summary(const Config& config, const RunSummary& summary) {
                static_cast<double>(summary.step_ns) * 1e-6 / static_cast<double>(summary.steps),
                static_cast<double>(summary.tokens) / (static_cast<double>(summary.step_ns) * 1e-9),
                static_cast<double>(summary.peak_bytes) * 1e-6);
-  if (summary.evaluation) print_evaluation(*summary.evaluation, summary.unigram_bpb);
+  if (summary.evaluation) print_evaluation(*summary.evaluation, data);
 }
 
 Result<std::unique_ptr<Session>> open_session(const Config& config, bool terminal) {
@@ -114,8 +125,7 @@ Result<CheckpointFacts> starting_point(const Flags& flags) {
     return facts;
   }
   KL_TRY(CheckpointFacts facts, read_checkpoint_facts(flags.resume));
-  for (const auto& setting : flags.settings) KL_CHECK(apply_setting(facts.config, setting));
-  KL_CHECK(validate(facts.config));
+  KL_CHECK(apply_flags(flags, facts.config));
   if (flags.steps > 0) facts.position.steps = flags.steps, facts.position.seconds = 0;
   if (flags.seconds > 0) facts.position.seconds = flags.seconds;
   const bool over = facts.position.seconds > 0 ? facts.position.elapsed >= facts.position.seconds
@@ -163,7 +173,7 @@ Result<int> train(const Flags& flags) {
   const auto summary = run_training(*session, options, events);
   if (terminal) fmt::print(stderr, "\r\033[K");
   if (!summary.ok()) return summary.error();
-  print_summary(config, *summary);
+  print_summary(config, session->dataset().facts, *summary);
   if (!summary->stopped) return 0;
   fmt::print(stderr,
              "kernel-lab-train: stopped after {} steps; {} holds the run\n  go on with: "
@@ -182,14 +192,14 @@ Outcome evaluate(const Flags& flags) {
   } else {
     KL_TRY(config, chosen(flags));
   }
-  for (const auto& setting : flags.settings) KL_CHECK(apply_setting(config, setting));
+  KL_CHECK(apply_flags(flags, config));
   KL_TRY(const auto session, open_session(config, isatty(STDERR_FILENO) == 1));
   KL_TRY(const std::span<float> weights, session->stepper().weights());
   KL_TRY(const Metadata unused,
          read_safetensors(flags.weights, named_tensors(session->layout(), weights)));
   KL_CHECK(session->stepper().weights_changed());
   KL_TRY(const Evaluation evaluation, session->evaluate());
-  print_evaluation(evaluation, session->dataset().facts.unigram_bpb);
+  print_evaluation(evaluation, session->dataset().facts);
   return {};
 }
 
@@ -234,12 +244,15 @@ int prepare_data(const Flags& flags) {
     json["folder"] = dataset->folder.string();
     return answer(json);
   }
-  fmt::print("{}: {} documents, {} bytes (files {})\n", facts.corpus, facts.documents, facts.bytes,
-             facts.corpus_hash.substr(0, 12));
+  fmt::print("{}: {} documents, {} bytes (files {})\n", facts.corpus, facts.documents,
+             facts.bytes > 0 ? std::to_string(facts.bytes) : "unknown", facts.corpus_hash.substr(0, 12));
   fmt::print("{} tokens to train on, {} held out in {} documents\n", facts.train_tokens,
              facts.held_out_tokens, facts.held_out_documents);
-  fmt::print("held-out token unigrams: {:.4f} bits per byte\n{}\n", facts.unigram_bpb,
-             dataset->folder.string());
+  if (facts.bpb_unknown.empty())
+    fmt::print("held-out token unigrams: {:.4f} bits per byte\n", facts.unigram_bpb);
+  else
+    fmt::print("bits per byte unknown: {}\n", facts.bpb_unknown);
+  fmt::print("{}\n", dataset->folder.string());
   return 0;
 }
 
@@ -249,6 +262,7 @@ void add_preset_flags(CLI::App& app, Flags& flags) {
   app.add_option("--set", flags.settings, "override a preset field, key=value; repeatable")
       ->take_all()
       ->allow_extra_args(false);
+  app.add_option("--corpus", flags.corpus, "text, or a folder of token shards: as --set corpus=...");
 }
 
 CLI::Validator positive() {
@@ -312,7 +326,8 @@ int main(int argc, char** argv) {
       "  kernel-lab-train data --preset cpu-balanced      vocabulary and shards, ahead of time\n"
       "  kernel-lab-train seams --preset smoke            seams and shapes, as JSON\n"
       "  kernel-lab-train --plan plan.json                what `kernel-lab integration-ab` runs\n"
-      "Data made elsewhere: set KERNEL_LAB_DATA to the folder that `data` printed there.");
+      "Data made elsewhere: set KERNEL_LAB_DATA to the folder that `data` printed there, or name with --corpus a folder\n"
+      "of token shards (*_train_*.bin, *_val_*.bin: llm.c, modded-nanogpt), with --set vocab=50304 for GPT-2's.");
   app.set_version_flag("--version", KL_VERSION);
   app.require_subcommand(0, 1);
   app.add_option("--plan", flags.plan, "carry out a plan of the trainer protocol");
