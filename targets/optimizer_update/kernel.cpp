@@ -19,6 +19,7 @@ struct Plan {
   int32_t operation;
   int32_t threads;
   int64_t stack, rows, columns;  // adamw: 1, 1, N
+  bool is_wide() const { return rows < columns; }
   decltype(kl_services::sgemm) sgemm;
 };
 
@@ -146,11 +147,11 @@ kl_result orthogonalise(const Plan& p, float*& x, float* next, float* square, fl
   return kl::ok();
 }
 
-// Σ x² of each line along the longer side: rows of a tall matrix, columns of any other.
+// Σ x² of each row, or of each column of a wide matrix.
 void squares_of_lines(const Plan& p, const float* x, float* lines) {
-  if (p.rows <= p.columns) std::fill(lines, lines + p.columns, 0.0f);
+  if (p.is_wide()) std::fill(lines, lines + p.columns, 0.0f);
   for (int64_t r = 0; r < p.rows; ++r, x += p.columns) {
-    if (p.rows > p.columns) {
+    if (!p.is_wide()) {
       float sum = 0;
 #pragma omp simd reduction(+ : sum)
       for (int64_t c = 0; c < p.columns; ++c) sum += x[c] * x[c];
@@ -178,11 +179,11 @@ void scale_lines(int64_t length, int64_t width, float beta2, float* second, floa
 
 // Decay only where the update would lower |p| too.
 void apply(const Plan& p, const float* x, const float* lines, float rate, float decay, float* w) {
-  const bool tall = p.rows > p.columns;
+  const bool wide = p.is_wide();
   for (int64_t r = 0; r < p.rows; ++r, x += p.columns, w += p.columns) {
 #pragma omp simd
     for (int64_t c = 0; c < p.columns; ++c) {
-      const float update = x[c] * (tall ? lines[r] : lines[c]);
+      const float update = x[c] * (wide ? lines[c] : lines[r]);
       w[c] -= rate * update + (update * w[c] >= 0 ? decay * w[c] : 0.0f);
     }
   }
@@ -203,7 +204,10 @@ kl_result muon(const Plan& p, const kl_call* call, int64_t s, float* scratch) {
     return done;
   squares_of_lines(p, x, lines);
   scale_lines(length, width, h[2], kl::data<float>(call->outputs[2]) + s * length, lines);
-  apply(p, x, lines, h[0], h[0] * h[3], kl::data<float>(call->outputs[0]) + s * size);
+  const float growth =
+      std::sqrt(std::max(1.0f, static_cast<float>(p.rows) / static_cast<float>(p.columns)));
+  apply(p, x, lines, growth * h[0], growth * h[0] * h[3],
+        kl::data<float>(call->outputs[0]) + s * size);
   return kl::ok();
 }
 

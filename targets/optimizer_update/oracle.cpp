@@ -6,7 +6,7 @@
 // G'(X_k)[E] in the result, where G is the rest of the iteration. G acts on singular values as an
 // odd polynomial, so its derivative multiplies the rms of E by at most max |G'| over the singular
 // values' interval (Higham, Functions of Matrices, 2008, ch. 3).
-#include <kernel_lab/oracle.hpp>
+#include <kernel_lab/oracle_matrix.hpp>
 
 #include <algorithm>
 #include <array>
@@ -77,34 +77,14 @@ struct Growth {
   }
 };
 
-// Row-major, and never more rows than columns.
-struct Matrix {
-  int64_t rows = 0, columns = 0;
-  std::vector<double> values;
-  Matrix(int64_t r, int64_t c) : rows(r), columns(c), values(static_cast<size_t>(r * c)) {}
-  double* row(int64_t i) { return values.data() + i * columns; }
-  const double* row(int64_t i) const { return values.data() + i * columns; }
-  double norm() const {
-    double sum = 0;
-    for (const double v : values) sum += v * v;
-    return std::sqrt(sum);
-  }
-  double rms() const { return norm() / std::sqrt(static_cast<double>(values.size())); }
-};
+using Matrix = kl::oracle::Matrix<double>;  // here never more rows than columns
 
-Matrix product(const Matrix& a, const Matrix& b) {
-  Matrix c(a.rows, b.columns);
-  for (int64_t i = 0; i < a.rows; ++i)
-    for (int64_t k = 0; k < a.columns; ++k)
-      for (int64_t j = 0; j < b.columns; ++j) c.row(i)[j] += a.row(i)[k] * b.row(k)[j];
-  return c;
+double norm(const Matrix& m) {
+  double sum = 0;
+  for (const double v : m.values) sum += v * v;
+  return std::sqrt(sum);
 }
-Matrix transposed(const Matrix& a) {
-  Matrix t(a.columns, a.rows);
-  for (int64_t i = 0; i < a.rows; ++i)
-    for (int64_t j = 0; j < a.columns; ++j) t.row(j)[i] = a.row(i)[j];
-  return t;
-}
+double rms(const Matrix& m) { return norm(m) / std::sqrt(static_cast<double>(m.values.size())); }
 
 // The polar factor, roughly; `error` is the rms error of an element of x in units of round-off, and
 // of the result's on return.
@@ -114,18 +94,18 @@ Matrix orthogonalised(Matrix x, double& error) {
   double total = error * growth.factor[0];
   for (size_t k = 0; k < kSteps.size(); ++k) {
     const Polynomial& p = kSteps[k];
-    Matrix square = product(x, transposed(x));
-    const Matrix fourth = product(square, square);
+    Matrix square = times(x, transposed(x));
+    const Matrix fourth = times(square, square);
     for (size_t i = 0; i < square.values.size(); ++i)
       square.values[i] = p.b * square.values[i] + p.c * fourth.values[i];
-    Matrix next = product(square, x);
+    Matrix next = times(square, x);
     for (size_t i = 0; i < x.values.size(); ++i) next.values[i] += p.a * x.values[i];
     // Rounding of a·x, of the product with x, and of the square and its square before it.
-    const double mean_square = x.norm() * x.norm() / r, largest = growth.largest[k];
+    const double mean_square = norm(x) * norm(x) / r, largest = growth.largest[k];
     const double polynomial =
         mean_square * (2 * std::fabs(p.b) + 4 * std::fabs(p.c) * largest * largest);
-    total += growth.factor[k + 1] * x.rms() *
-             (std::fabs(p.a) + square.norm() + std::sqrt(r) * polynomial);
+    total +=
+        growth.factor[k + 1] * rms(x) * (std::fabs(p.a) + norm(square) + std::sqrt(r) * polynomial);
     x = std::move(next);
   }
   error = total;
@@ -146,10 +126,13 @@ void muon_matrix(const Call<R>& call, int64_t s, int64_t rows, int64_t columns) 
   const int64_t length = std::max(rows, columns), width = std::min(rows, columns);
   const auto hyper = [&](int i) { return call.in(kHyper, i); };
   const R one = 1.0, mu = hyper(kMomentum);
+  // More outputs than inputs: a larger step.
+  const double growth = std::sqrt(std::max(1.0, double(rows) / double(columns)));
+  const R rate = hyper(kMuonRate) * R(growth);
   // Column j of `x` is line j of the second moment.
   Matrix x(width, length);
   const auto place = [&](int64_t i) {
-    return rows > columns ? (i % columns) * length + i / columns : i;
+    return rows >= columns ? (i % columns) * length + i / columns : i;
   };
   double squared_terms = 0;
   for (int64_t i = 0; i < size; ++i) {
@@ -160,8 +143,8 @@ void muon_matrix(const Call<R>& call, int64_t s, int64_t rows, int64_t columns) 
     x.values[static_cast<size_t>(place(i))] = value_of(update);
     squared_terms += terms_of(update) * terms_of(update);
   }
-  const double divisor = 1.02 * x.norm() + 1e-6;
-  double error = (2 * std::sqrt(squared_terms / static_cast<double>(size)) + 3 * x.rms()) / divisor;
+  const double divisor = 1.02 * norm(x) + 1e-6;
+  double error = (2 * std::sqrt(squared_terms / static_cast<double>(size)) + 3 * rms(x)) / divisor;
   for (double& v : x.values) v /= divisor;
   x = orthogonalised(std::move(x), error);
 
@@ -191,7 +174,7 @@ void muon_matrix(const Call<R>& call, int64_t s, int64_t rows, int64_t columns) 
     const double o = x.values[static_cast<size_t>(to)];
     const R update = times(with_terms(o, std::fabs(o) + error, R()),
                            times(scale[static_cast<size_t>(to % length)], ratio));
-    const R before = call.before(kP, at + i), rate = hyper(kMuonRate);
+    const R before = call.before(kP, at + i);
     const R decay = rate * hyper(kMuonDecay) * before;
     const bool decays = value_of(update) * value_of(before) >= 0;
     R p = before - times(rate, update) - (decays ? decay : R(0.0));

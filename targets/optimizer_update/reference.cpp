@@ -73,14 +73,15 @@ constexpr double kSteps[5][3] = {{8.156554524902461, -22.48329292557795, 15.8787
                                  {3.285753657755655, -2.3681294933425376, 0.46449024233003106},
                                  {2.3465413258596377, -1.7097828382687081, 0.42323551169305323}};
 
-// One matrix, transposed where that makes it wide: x[width,length].
+// One matrix, transposed where it is not wide: x[width,length].
 void muon(int64_t rows, int64_t columns, const float* g, const float* h, float* p, float* momentum,
           float* second, float* scratch) {
-  const float rate = h[0], mu = h[1], beta2 = h[2], decay = h[3];
+  const float rate = h[0] * std::sqrt(std::max(1.0f, float(rows) / float(columns)));
+  const float mu = h[1], beta2 = h[2], decay = h[3];
   const int64_t size = rows * columns;
   const int64_t width = std::min(rows, columns), length = std::max(rows, columns);
   const auto place = [&](int64_t i) {
-    return rows > columns ? (i % columns) * length + i / columns : i;
+    return rows >= columns ? (i % columns) * length + i / columns : i;
   };
   float *x = scratch, *next = x + size, *a = next + size, *b = a + width * width;
   double squares = 0;

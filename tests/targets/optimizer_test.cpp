@@ -64,5 +64,45 @@ TEST(MuonOracle, AMultipleOfTheIdentityStaysOneAndDecaysOnlyWhereThatHelps) {
   for (const double second : after[2].values) EXPECT_NEAR(second, 0.25 * kPolar * kPolar / 4, 1e-9);
 }
 
+// A matrix of rank 1 with norm 6 has one singular value, which the polynomials take to this.
+constexpr double kPolarOfRankOne = 0.9035632387157779;
+
+// Parameters of zeros after a step of rate 1/2 along a gradient of threes.
+std::vector<double> step_along_threes(int64_t rows, int64_t columns) {
+  CallData call = call_of(kMuon, {{"N", 1}, {"S", 1}, {"R", rows}, {"C", columns}, {"M", 4}});
+  call.input("muon_hyper").values = {0.5, 0, 0.75, 0.1};
+  call.input("g_stack").values.assign(4, 3);
+  call.outputs[0].values.assign(4, 0);
+  call.outputs[2].values.assign(4, 0);
+  return step(call)[0].values;
+}
+
+TEST(MuonOracle, TheRateGrowsByTheRootOfOutputsOverInputsWhereThereAreMoreOutputs) {
+  const double update = kPolarOfRankOne / 2;  // of each of four equal elements
+  for (const double p : step_along_threes(4, 1)) EXPECT_NEAR(p, -2 * 0.5 * update, 1e-9);
+  for (const double p : step_along_threes(1, 4)) EXPECT_NEAR(p, -0.5 * update, 1e-9);
+}
+
+TEST(MuonOracle, DecayGrowsWithTheRate) {
+  CallData call = call_of(kMuon, {{"N", 1}, {"S", 1}, {"R", 4}, {"C", 1}, {"M", 4}});
+  call.input("muon_hyper").values = {0.5, 0, 0.75, 0.1};
+  call.input("g_stack").values.assign(4, 3);
+  call.outputs[0].values.assign(4, 8);
+  call.outputs[2].values.assign(4, 0);
+  const auto after = step(call);
+  for (const double p : after[0].values)
+    EXPECT_NEAR(p, 8 - 2 * 0.5 * (kPolarOfRankOne / 2 + 0.1 * 8), 1e-9);
+}
+
+TEST(MuonOracle, ASquareMatrixHasSecondMomentsOfItsRows) {
+  CallData call = call_of(kMuon, {{"N", 1}, {"S", 1}, {"R", 2}, {"C", 2}, {"M", 2}});
+  call.input("muon_hyper").values = {0.5, 0, 0.75, 0};
+  call.input("g_stack").values = {6 / std::sqrt(2.0), 6 / std::sqrt(2.0), 0, 0};
+  call.outputs[2].values = {0, 0.5};
+  const auto second = step(call)[2].values;
+  EXPECT_NEAR(second[0], 0.25 * kPolarOfRankOne * kPolarOfRankOne / 2, 1e-9);
+  EXPECT_NEAR(second[1], 0.75 * 0.5, 1e-14);
+}
+
 }  // namespace
 }  // namespace kl::target_test
