@@ -14,6 +14,7 @@ namespace {
 enum { kAdamW = 0, kMuon = 1 };
 
 constexpr int64_t kElementsPerThread = 64 * 1024;  // fewer are not worth waking a thread for
+constexpr int64_t kPanelRows = 64;                 // of a symmetric matrix; fewer cost more packing
 
 struct Plan {
   int32_t operation;
@@ -126,17 +127,39 @@ double mix(int64_t size, float mu, const float* g, float* momentum, float* x) {
   return squares;
 }
 
+// Calls product(begin, end) for panels of rows [begin, end) of a symmetric matrix, which is to make
+// their columns [0, end); what is above the diagonal blocks is then copied.
+template <class Product>
+kl_result symmetric(int64_t width, float* a, Product product) {
+  const int64_t panels = std::max<int64_t>(1, width / kPanelRows);
+  for (int64_t panel = 0; panel < panels; ++panel) {
+    const int64_t begin = width * panel / panels, end = width * (panel + 1) / panels;
+    if (const kl_result done = product(begin, end); done.code != KL_OK) return done;
+    for (int64_t i = 0; i < begin; ++i)
+      for (int64_t j = begin; j < end; ++j) a[i * width + j] = a[j * width + i];
+  }
+  return kl::ok();
+}
+
 // x ← (a + b·A + c·A²)·x with A = x·xᵀ, or x·(…) with A = xᵀ·x where x is tall; five times.
 // The result is in x or in `next`.
 kl_result orthogonalise(const Plan& p, float*& x, float* next, float* square, float* polynomial) {
   const int64_t R = p.rows, C = p.columns, W = std::min(R, C);
   const bool tall = R > C;
   for (const Polynomial& f : kSteps) {
-    kl_result done = tall ? p.sgemm('T', 'N', W, W, R, 1, x, C, x, C, 0, square, W)
-                          : p.sgemm('N', 'T', W, W, C, 1, x, C, x, C, 0, square, W);
+    kl_result done = symmetric(W, square, [&](int64_t begin, int64_t end) {
+      float* to = square + begin * W;
+      return tall ? p.sgemm('T', 'N', end - begin, end, R, 1, x + begin, C, x, C, 0, to, W)
+                  : p.sgemm('N', 'T', end - begin, end, C, 1, x + begin * C, C, x, C, 0, to, W);
+    });
     if (done.code != KL_OK) return done;
-    std::copy(square, square + W * W, polynomial);
-    done = p.sgemm('N', 'N', W, W, W, f.c, square, W, square, W, f.b, polynomial, W);
+    done = symmetric(W, polynomial, [&](int64_t begin, int64_t end) {
+      const float* from = square + begin * W;
+      float* to = polynomial + begin * W;
+      for (int64_t i = 0; i < end - begin; ++i)
+        std::copy(from + i * W, from + i * W + end, to + i * W);
+      return p.sgemm('N', 'N', end - begin, end, W, f.c, from, W, square, W, f.b, to, W);
+    });
     if (done.code != KL_OK) return done;
     for (int64_t i = 0; i < W; ++i) polynomial[i * W + i] += f.a;  // so that x is not read again
     done = tall ? p.sgemm('N', 'N', R, C, C, 1, x, C, polynomial, W, 0, next, C)
