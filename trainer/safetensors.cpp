@@ -65,10 +65,10 @@ Outcome write_safetensors(const fs::path& path, std::span<const NamedTensor> ten
   header["__metadata__"]["format"] = "kernel-lab-train";
   size_t data = 0;
   for (const NamedTensor& t : tensors) {
-    header[t.name] = {{"dtype", "F32"},
+    header[t.name] = {{"dtype", t.dtype},
                       {"shape", t.shape},
-                      {"data_offsets", {data, data + t.values.size_bytes()}}};
-    data += t.values.size_bytes();
+                      {"data_offsets", {data, data + t.bytes.size()}}};
+    data += t.bytes.size();
   }
   std::string text = dump_line(header);
   text.resize((text.size() + 7) / 8 * 8, ' ');
@@ -77,7 +77,7 @@ Outcome write_safetensors(const fs::path& path, std::span<const NamedTensor> ten
   bytes.reserve(sizeof(length) + text.size() + data);
   bytes.append(reinterpret_cast<const char*>(&length), sizeof(length)).append(text);
   for (const NamedTensor& t : tensors)
-    bytes.append(reinterpret_cast<const char*>(t.values.data()), t.values.size_bytes());
+    bytes.append(reinterpret_cast<const char*>(t.bytes.data()), t.bytes.size());
   return write_file_atomic(path, bytes);
 }
 
@@ -89,16 +89,16 @@ Result<Metadata> read_safetensors(const fs::path& path, std::span<const NamedTen
     if (it == file.header.end()) return broken(path, "has no tensor " + t.name);
     const Json dtype = it->value("dtype", Json()), shape = it->value("shape", Json());
     const Json offsets = it->value("data_offsets", Json());
-    if (dtype != "F32" || shape != Json(t.shape))
+    if (dtype != t.dtype || shape != Json(t.shape))
       return broken(path, t.name + " is " + dump_line(dtype) + " " + dump_line(shape) +
-                              ", not F32 " + dump_line(Json(t.shape)));
+                              ", not " + std::string(t.dtype) + " " + dump_line(Json(t.shape)));
     if (!offsets.is_array() || offsets.size() != 2 || !offsets[0].is_number_unsigned() ||
-        offsets[1] != offsets[0].get<uint64_t>() + t.values.size_bytes() ||
+        offsets[1] != offsets[0].get<uint64_t>() + t.bytes.size() ||
         offsets[1].get<uint64_t>() > file.data_bytes)
       return broken(path, t.name + " lies outside the file");
     stream.seekg(file.data + static_cast<std::streamoff>(offsets[0].get<uint64_t>()));
-    if (!stream.read(reinterpret_cast<char*>(t.values.data()),
-                     static_cast<std::streamsize>(t.values.size_bytes())))
+    if (!stream.read(reinterpret_cast<char*>(t.bytes.data()),
+                     static_cast<std::streamsize>(t.bytes.size())))
       return broken(path, t.name + " cannot be read");
   }
   return metadata_of(file.header);

@@ -24,6 +24,9 @@ class Session {
   void skip_batch();     // passes over the next step's tokens
   void restart_tokens();  // the next step's tokens are the first step's again
   void go_to(int64_t step);  // as if so many steps had been done: their tokens are passed over
+  // Of the last step: accumulation x N.
+  std::span<const int32_t> inputs() const { return inputs_; }
+  std::span<const int32_t> targets() const { return targets_; }
   int64_t steps_done() const { return index_; }
   Result<Evaluation> evaluate();
 

@@ -1,6 +1,7 @@
 // kernel-lab-train: the reference trainer as a program. Flags here, everything else in trainer/.
 #include <lab/core/near.hpp>
 #include <trainer/checkpoint.hpp>
+#include <trainer/derivative.hpp>
 #include <trainer/loss_curve.hpp>
 #include <trainer/run.hpp>
 
@@ -31,6 +32,7 @@ struct Flags {
   int64_t checkpoint_every = 0;
   std::string resume;
   std::string weights;
+  std::string output;
   std::string curve;
   bool skip_eval = false;
   bool json = false;
@@ -182,24 +184,41 @@ Result<int> train(const Flags& flags) {
   return 130;
 }
 
-// The weights of a checkpoint, or of a file of weights under --preset.
-Outcome evaluate(const Flags& flags) {
-  KL_TRY(const Metadata metadata, read_metadata(flags.weights));
+// A session with the weights of a checkpoint, of a file of weights under --preset, or the first ones.
+Result<std::unique_ptr<Session>> open_with_weights(const Flags& flags) {
+  Metadata metadata;
+  if (!flags.weights.empty()) {
+    KL_TRY(metadata, read_metadata(flags.weights));
+  }
   Config config;
   if (metadata.contains("checkpoint")) {
     KL_TRY(const CheckpointFacts facts, read_checkpoint_facts(flags.weights));
     config = facts.config;
   } else {
-    KL_TRY(config, chosen(flags));
+    KL_TRY(config, Presets::find(flags.preset));
   }
   KL_CHECK(apply_flags(flags, config));
-  KL_TRY(const auto session, open_session(config, isatty(STDERR_FILENO) == 1));
-  KL_TRY(const std::span<float> weights, session->stepper().weights());
-  KL_TRY(const Metadata unused,
-         read_safetensors(flags.weights, named_tensors(session->layout(), weights)));
-  KL_CHECK(session->stepper().weights_changed());
+  KL_TRY(auto session, open_session(config, isatty(STDERR_FILENO) == 1));
+  if (!flags.weights.empty()) {
+    KL_TRY(const std::span<float> weights, session->stepper().weights());
+    KL_TRY(const Metadata unused,
+           read_safetensors(flags.weights, named_tensors(session->layout(), weights)));
+    KL_CHECK(session->stepper().weights_changed());
+  }
+  return session;
+}
+
+Outcome evaluate(const Flags& flags) {
+  KL_TRY(const auto session, open_with_weights(flags));
   KL_TRY(const Evaluation evaluation, session->evaluate());
   print_evaluation(evaluation, session->dataset().facts);
+  return {};
+}
+
+Outcome differentiate(const Flags& flags) {
+  KL_TRY(const auto session, open_with_weights(flags));
+  KL_TRY(const StepResult result, write_derivative(*session, flags.output));
+  fmt::print("loss {:.6f}, gradient norm {:.6f}: {}\n", result.loss, result.grad_norm, flags.output);
   return {};
 }
 
@@ -345,6 +364,16 @@ int main(int argc, char** argv) {
   add_preset_flags(*eval_command, flags);
   eval_command->add_option("--weights", flags.weights, "a file that --checkpoint or --save wrote")
       ->required();
+  auto* differentiate_command = app.add_subcommand(
+      "differentiate", "loss and gradient of the first step, for a comparison with another program");
+  add_preset_flags(*differentiate_command, flags);
+  differentiate_command->add_option(
+      "--weights", flags.weights,
+      "a file that --checkpoint or --save wrote; without it the first weights");
+  differentiate_command
+      ->add_option("--output", flags.output,
+                   "weights, tokens, loss and gradients go here, as safetensors")
+      ->required();
   auto* curve_command = app.add_subcommand("curve", "draw the loss of an event stream");
   curve_command->add_option("events", flags.curve, "a file that --events wrote")->required();
   auto* version_command = app.add_subcommand("version", "the version");
@@ -369,10 +398,11 @@ int main(int argc, char** argv) {
   if (*presets_command) return list_presets();
   if (*seams_command) return list_seams(flags);
   if (*data_command) return prepare_data(flags);
-  if (*eval_command || *curve_command || !flags.plan.empty()) {
-    const Outcome outcome = *eval_command    ? evaluate(flags)
-                            : *curve_command ? show_curve(flags)
-                                             : run_plan(flags.plan);
+  if (*eval_command || *differentiate_command || *curve_command || !flags.plan.empty()) {
+    const Outcome outcome = *eval_command            ? evaluate(flags)
+                            : *differentiate_command ? differentiate(flags)
+                            : *curve_command         ? show_curve(flags)
+                                                     : run_plan(flags.plan);
     return outcome.ok() ? 0 : fail(outcome.error());
   }
   const auto code = train(flags);
