@@ -3,6 +3,7 @@
 #include <lab/core/files.hpp>
 #include <lab/core/installation.hpp>
 #include <lab/core/near.hpp>
+#include <trainer/regions.hpp>
 
 #include <algorithm>
 #include <charconv>
@@ -54,12 +55,12 @@ int64_t Config::parameter_count() const {
 
 double Config::flops_per_token() const {
   int64_t count = parameter_count() - vocab * width - 2 * layers;
-  double attention = 0;
+  double attending = 0;
   for (int64_t i = 0; i < layers; ++i) {
     if (has_value_embedding(i)) count -= vocab * kv_width();
-    attention += 12.0 * static_cast<double>(width * std::min(window(i), sequence));
+    attending += 12.0 * static_cast<double>(width * std::min(window(i), sequence));
   }
-  return 6.0 * static_cast<double>(count) + attention;
+  return 6.0 * static_cast<double>(count) + attending;
 }
 
 Outcome validate(const Config& c) {
@@ -89,13 +90,6 @@ Outcome validate(const Config& c) {
   if (c.window_pattern.empty() ||
       c.window_pattern.find_first_not_of("SL") != std::string::npos)
     return wrong("window_pattern is '" + c.window_pattern + "'", "use the letters S and L");
-  const std::tuple<const char*, const std::string&, std::string_view> regions[] = {
-      {"rotary", c.rotary, "rope_qk_fused"},
-      {"second_norm", c.second_norm, "residual_rmsnorm"},
-      {"mlp_output", c.mlp_output, "residual_rmsnorm"}};
-  for (const auto& [region, value, fused] : regions)
-    if (value != "parts" && value != fused)
-      return wrong(std::string(region) + " is '" + value + "'", "use " + std::string(fused) + " or parts");
   if (c.device != "cpu" && c.device != "cuda")
     return wrong("device is '" + c.device + "'", "use cpu or cuda");
   if (c.loss_rows != 0 && (c.device == "cpu" || c.loss_rows < 0 || c.tokens() % c.loss_rows != 0))
@@ -116,7 +110,11 @@ Outcome validate(const Config& c) {
   if (!(c.held_out_percent > 0 && c.held_out_percent < 100))
     return wrong("held_out_percent is not in (0, 100)", "use 1");
   if (c.threads < 0 || c.threads > 1024) return wrong("threads is " + std::to_string(c.threads), "use 0");
-  return {};
+  if (c.matrix_optimiser != "adamw" && c.matrix_optimiser != "muon")
+    return wrong("matrix_optimiser is '" + c.matrix_optimiser + "'", "use muon or adamw");
+  if (c.device == "cuda" && c.matrix_optimiser != "adamw")
+    return wrong("matrix_optimiser is 'muon' on cuda", "the CUDA step knows adamw only");
+  return check_regions(c);
 }
 
 std::vector<fs::path> Presets::search_path() {

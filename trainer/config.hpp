@@ -35,10 +35,24 @@ struct Config {
   int64_t seed = 1;
   int64_t threads = 0;
   // regions: the seam that runs each, or "parts" for the seams inside it
+  std::string block_start = "parts";
+  std::string qkv = "parts";
   std::string rotary = "parts";
+  std::string attention = "flash_attention";
+  std::string attention_output = "parts";
   std::string second_norm = "parts";
+  std::string mlp = "parts";
   std::string mlp_output = "parts";
-  // AdamW
+  std::string lm_head = "parts";
+  std::string loss = "loss_prelude";
+  // optimiser
+  std::string matrix_optimiser = "adamw";
+  double lr_muon = 0.04;
+  double muon_momentum_start = 0.85;
+  double muon_momentum = 0.95;
+  double muon_momentum_steps = 300;
+  double muon_beta2 = 0.95;
+  double muon_decay = 0.2;
   double lr_head = 0.004;
   double lr_embedding = 0.6;
   double lr_value_embedding = 0.6;
@@ -79,9 +93,23 @@ struct Config {
     v("decay_fraction", self.decay_fraction, "last part of the run, in which the rate falls to 0");
     v("seed", self.seed, "fixes initial weights and the order of tokens");
     v("threads", self.threads, "0: every core this process may use");
+    v("block_start", self.block_start, "block_prelude; parts: residual_blend, rmsnorm, then qkv and rotary");
+    v("qkv", self.qkv, "attention_prelude; parts: matrix products, value_embed_gate");
     v("rotary", self.rotary, "rope_qk_fused; parts: rotary_embedding, qk_rmsnorm");
+    v("attention", self.attention, "flash_attention; parts: proj_head_reshape, attention_mask_local, softmax, data_movement and matrix products");
+    v("attention_output", self.attention_output, "matmul_epilogue with the residual; parts: a matrix product, launch_fusion");
     v("second_norm", self.second_norm, "residual_rmsnorm; parts: launch_fusion, rmsnorm");
-    v("mlp_output", self.mlp_output, "residual_rmsnorm: after the last layer the add and the final norm at once; parts: launch_fusion, rmsnorm");
+    v("mlp", self.mlp, "fused_mlp; parts: matrix products, activation_pointwise");
+    v("mlp_output", self.mlp_output, "matmul_epilogue with the residual; residual_rmsnorm: after the last layer the add and the final norm at once; parts: launch_fusion, rmsnorm");
+    v("lm_head", self.lm_head, "matmul_epilogue; parts: a matrix product");
+    v("loss", self.loss, "cross_entropy_full, with lm_head; loss_prelude; parts: logits_softcap, cross_entropy_prelude, reduce");
+    v("matrix_optimiser", self.matrix_optimiser, "of block matrices and gates: muon or adamw");
+    v("lr_muon", self.lr_muon, "Muon, times max(1, rows / columns)^1/2");
+    v("muon_momentum_start", self.muon_momentum_start, "Nesterov momentum of the first step");
+    v("muon_momentum", self.muon_momentum, "Nesterov momentum from muon_momentum_steps on");
+    v("muon_momentum_steps", self.muon_momentum_steps, "steps over which it rises");
+    v("muon_beta2", self.muon_beta2, "second moment of rows or columns");
+    v("muon_decay", self.muon_decay, "cautious decay, times 1 - progress");
     v("lr_head", self.lr_head, "AdamW, times (width / 768)^-1/2");
     v("lr_embedding", self.lr_embedding, "AdamW, times (width / 768)^-1/2");
     v("lr_value_embedding", self.lr_value_embedding, "AdamW, times (width / 768)^-1/2");

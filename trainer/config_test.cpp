@@ -95,11 +95,11 @@ TEST(Presets, TheGpuFamilyCallsItsSeamsAtUpstreamsShapes) {
   EXPECT_EQ(seams[0].seam, "rmsnorm");
   EXPECT_EQ(seams[0].shapes[0].axes.at("N"), 262144);
   EXPECT_EQ(seams[0].shapes[0].axes.at("C"), 512);
-  EXPECT_EQ(seams[0].shapes[0].calls_per_step, 2 * preset->layers + 2);
+  EXPECT_EQ(seams[0].shapes[0].calls_of("backward"), 2 * preset->layers + 2);
   EXPECT_EQ(seams[1].seam, "loss_prelude");
   EXPECT_EQ(seams[1].shapes[0].axes.at("N"), 32768);
   EXPECT_EQ(seams[1].shapes[0].axes.at("V"), 8192);
-  EXPECT_EQ(seams[1].shapes[0].calls_per_step, 8);
+  EXPECT_EQ(seams[1].shapes[0].calls_of("forward"), 8);
   for (const auto& seam : seams) EXPECT_EQ(seam.shapes[0].dtype, "bf16");
 }
 

@@ -50,14 +50,18 @@ Result<TensorForm> form_of(const TensorSpec& tensor, const SeamShape& shape) {
 }  // namespace
 
 Outcome check_contract(const Target& target, const SeamContract& contract) {
-  const std::string_view wanted[] = {contract.forward, contract.backward};
-  for (size_t i = 0; i < 2; ++i) {
-    const std::string found = i < target.operations.size() ? signature(target.operations[i]) : "-";
-    if (found != wanted[i])
+  const auto wanted = contract.all();
+  for (size_t i = 0; i < std::max(wanted.size(), target.operations.size()); ++i) {
+    const std::string expected =
+        i < wanted.size() ? std::string(wanted[i].name) + ": " + std::string(wanted[i].tensors) : "nothing";
+    const std::string found = i < target.operations.size()
+                                  ? target.operations[i].name + ": " + signature(target.operations[i])
+                                  : "nothing";
+    if (found != expected)
       return make_error(Status::unsupported_target,
-                        "the trainer calls " + std::string(contract.key) + " as " +
-                            std::string(wanted[i]) + ", the spec says " + found,
-                        "a seam's target keeps the tensors of the target it stands for");
+                        "the trainer calls " + std::string(contract.key) + " as " + expected +
+                            ", the spec says " + found,
+                        "a seam's target keeps the operations and tensors of the target it stands for");
   }
   return {};
 }

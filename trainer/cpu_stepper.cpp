@@ -20,7 +20,7 @@ Result<std::unique_ptr<Stepper>> CpuStepper::open(const Config& config, const La
 CpuStepper::CpuStepper(const Config& config, const Layout& layout, const DatasetFacts& data,
                        std::unique_ptr<SeamSet> seams, int threads)
     : config_(config), threads_(threads), seams_(std::move(seams)),
-      model_(config, layout, *seams_, data.piece_bytes), optimiser_(config, layout),
+      model_(config, layout, *seams_, data.piece_bytes), optimiser_(config, layout, *seams_),
       weights_(static_cast<size_t>(layout.size())), gradients_(weights_.size()) {}
 
 double CpuStepper::accumulate_gradients(std::span<const int32_t> inputs, std::span<const int32_t> targets) {
@@ -37,14 +37,14 @@ double CpuStepper::accumulate_gradients(std::span<const int32_t> inputs, std::sp
 }
 
 Result<StepResult> CpuStepper::step(std::span<const int32_t> inputs, std::span<const int32_t> targets,
-                                    double rate_factor) {
+                                    double progress) {
   const int64_t start = monotonic_ns();
   StepResult result;
   result.loss = accumulate_gradients(inputs, targets);
   result.runaway = !std::isfinite(result.loss) || result.loss > kRunawayLoss;
   result.grad_norm = result.runaway
                          ? std::nan("")
-                         : optimiser_.step(weights_.data(), gradients_.data(), rate_factor);
+                         : optimiser_.step(weights_.data(), gradients_.data(), progress);
   result.ns = result.device_ns = monotonic_ns() - start;
   KL_CHECK(seams_->fault());
   return result;

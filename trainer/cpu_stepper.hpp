@@ -1,8 +1,8 @@
-// The step on the CPU: the fp32 model, its seams' libraries and AdamW.
+// The step on the CPU: the fp32 model, its seams' libraries and the optimiser.
 #pragma once
 
-#include <trainer/adamw.hpp>
 #include <trainer/model.hpp>
+#include <trainer/optimiser.hpp>
 #include <trainer/stepper.hpp>
 
 namespace kl::trainer {
@@ -13,7 +13,7 @@ class CpuStepper : public Stepper {
                                                const DatasetFacts& data, const SeamFiles& files);
 
   Result<StepResult> step(std::span<const int32_t> inputs, std::span<const int32_t> targets,
-                          double rate_factor) override;
+                          double progress) override;
   Result<StepResult> differentiate(std::span<const int32_t> inputs,
                                    std::span<const int32_t> targets) override;
   Result<std::span<const float>> losses(std::span<const int32_t> inputs,
@@ -42,7 +42,7 @@ class CpuStepper : public Stepper {
   const int threads_;
   std::unique_ptr<SeamSet> seams_;
   Model<float> model_;
-  AdamW optimiser_;
+  Optimiser optimiser_;
   std::vector<float, HugePages<float>> weights_, gradients_;
 };
 

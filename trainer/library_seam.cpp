@@ -30,17 +30,13 @@ Result<LibrarySeam> LibrarySeam::open(const std::filesystem::path& path, const s
   size_t scratch_bytes = 0;
   for (SeamForm& form : forms) {
     Shape& shape = seam.shapes_.emplace_back();
-    const auto prepare = [&](int32_t operation, CallForm& call) {
-      return PreparedCall::prepare(seam.library_, target, operation, std::move(call), cpu, threads,
-                                   services);
-    };
-    KL_TRY(shape.forward, prepare(KL_FORWARD, form.forward));
-    if (form.backward) {
-      KL_TRY(shape.backward, prepare(KL_BACKWARD, *form.backward));
+    for (CallForm& call : form.operations) {
+      const auto operation = static_cast<int32_t>(shape.size());
+      KL_TRY(PreparedCall prepared, PreparedCall::prepare(seam.library_, target, operation, std::move(call), cpu, threads, services));
+      scratch_bytes = std::max(scratch_bytes, prepared.scratch_bytes());
+      seam.saved_stride_ = std::max(seam.saved_stride_, (prepared.saved_bytes() + 63) / 64 * 64);
+      shape.push_back(std::move(prepared));
     }
-    seam.saved_stride_ = std::max(seam.saved_stride_, (shape.forward.saved_bytes() + 63) / 64 * 64);
-    scratch_bytes =
-        std::max({scratch_bytes, shape.forward.scratch_bytes(), shape.backward.scratch_bytes()});
     for (const int site : form.sites) {
       seam.of_site_.resize(std::max(seam.of_site_.size(), static_cast<size_t>(site) + 1));
       seam.of_site_[static_cast<size_t>(site)] = seam.shapes_.size() - 1;
@@ -56,16 +52,18 @@ Result<LibrarySeam> LibrarySeam::open(const std::filesystem::path& path, const s
   return seam;
 }
 
-void LibrarySeam::run(PreparedCall& call, int site, std::initializer_list<const void*> inputs,
+void LibrarySeam::run(int operation, int site, std::initializer_list<const void*> inputs,
                       std::initializer_list<void*> outputs) {
+  PreparedCall& call = shapes_[of_site_[static_cast<size_t>(site)]][static_cast<size_t>(operation)];
   const int64_t start = monotonic_ns();
   const auto refusal =
       call.run(library_, inputs, outputs, saved_ + static_cast<size_t>(site) * saved_stride_,
                scratch_, nullptr);
   if (refusal && !fault_) fault_ = refusal;
   counts_.ns += monotonic_ns() - start;
+  ++counts_.calls[static_cast<size_t>(operation)];
   if (!perturb_) return;
-  const auto calls = static_cast<uint64_t>(counts_.forward + counts_.backward);
+  const auto calls = static_cast<uint64_t>(counts_.calls[0] + counts_.calls[1]) - 1;
   for (size_t k = 0; k < call.outputs().size(); ++k)
     move_last_place(call.outputs()[k], mix64(*perturb_ + mix64(8 * calls + k)));
 }

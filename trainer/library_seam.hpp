@@ -6,6 +6,7 @@
 #include <trainer/arena.hpp>
 #include <trainer/prepared_call.hpp>
 
+#include <array>
 #include <initializer_list>
 #include <optional>
 #include <string>
@@ -13,16 +14,14 @@
 namespace kl::trainer {
 
 struct SeamCounts {
-  int64_t forward = 0;
-  int64_t backward = 0;
+  std::array<int64_t, 2> calls{};  // of each operation of the seam's contract
   int64_t ns = 0;
   int64_t graph_nodes = 0;  // nodes of a device's graph that these calls launched
   SeamCounts operator-(const SeamCounts& o) const {
-    return {forward - o.forward, backward - o.backward, ns - o.ns, graph_nodes - o.graph_nodes};
+    return {{calls[0] - o.calls[0], calls[1] - o.calls[1]}, ns - o.ns, graph_nodes - o.graph_nodes};
   }
   SeamCounts& operator+=(const SeamCounts& o) {
-    forward += o.forward;
-    backward += o.backward;
+    for (size_t operation = 0; operation < calls.size(); ++operation) calls[operation] += o.calls[operation];
     ns += o.ns;
     graph_nodes += o.graph_nodes;
     return *this;
@@ -31,8 +30,7 @@ struct SeamCounts {
 
 // One shape at which a seam is called, and the calls of a pass that have it.
 struct SeamForm {
-  CallForm forward;
-  std::optional<CallForm> backward;
+  std::vector<CallForm> operations;
   std::vector<int> sites;
 };
 
@@ -43,16 +41,8 @@ class LibrarySeam {
                                   std::span<const std::string> services,
                                   std::vector<SeamForm> forms, int threads);
 
-  void forward(int site, std::initializer_list<const void*> inputs,
-               std::initializer_list<void*> outputs) {
-    run(shapes_[of_site_[static_cast<size_t>(site)]].forward, site, inputs, outputs);
-    ++counts_.forward;
-  }
-  void backward(int site, std::initializer_list<const void*> inputs,
-                std::initializer_list<void*> outputs) {
-    run(shapes_[of_site_[static_cast<size_t>(site)]].backward, site, inputs, outputs);
-    ++counts_.backward;
-  }
+  void run(int operation, int site, std::initializer_list<const void*> inputs,
+           std::initializer_list<void*> outputs);
   // Moves every element of every output by -1, 0 or +1 unit in the last place after each call.
   void perturb(uint64_t seed) { perturb_ = seed; }
 
@@ -60,12 +50,8 @@ class LibrarySeam {
   Outcome fault() const;  // the first error a call returned
 
  private:
-  struct Shape {
-    PreparedCall forward, backward;
-  };
+  using Shape = std::vector<PreparedCall>;  // by operation
   explicit LibrarySeam(KernelLibrary library) : library_(std::move(library)) {}
-  void run(PreparedCall& call, int site, std::initializer_list<const void*> inputs,
-           std::initializer_list<void*> outputs);
   void move_last_place(const DLTensor& output, uint64_t key) const;
 
   KernelLibrary library_;

@@ -2,17 +2,19 @@
 #pragma once
 
 #include <trainer/arena.hpp>
+#include <trainer/composed_attention.hpp>
 #include <trainer/operations.hpp>
 #include <trainer/parameters.hpp>
+#include <trainer/regions.hpp>
 #include <trainer/seam.hpp>
 
+#include <optional>
 #include <span>
 #include <vector>
 
 namespace kl::trainer {
 
-// What forward keeps of one layer for backward. N = B*T; null where the chosen regions do not need
-// it.
+// What forward keeps of one layer for backward. N = B*T; null where the chosen regions do not need it.
 template <class R>
 struct LayerActivations {
   R* x = nullptr;    // [N,C]    input
@@ -49,47 +51,58 @@ class Model {
                 R scale);
 
   const R* nll() const { return nll_; }        // [N], of the last forward
-  const R* logits() const { return logits_; }  // [N,V], before softcap
+  const R* logits() const { return logits_; }  // [N,V], before softcap; null with cross_entropy_full
   size_t arena_bytes() const { return arena_.bytes(); }
 
  private:
   using Layer = LayerActivations<R>;
-  // The regions of a block, in the order of the step; backward takes dx_, the gradient of the
-  // block's output, and leaves that of its input there.
-  void block_start(int64_t i, const View<const R>& w);
-  void projections(int64_t i, const View<const R>& w, const int32_t* tokens);
+  using Weights = View<const R>;
+  using Gradients = View<R>;
+  // The regions of the step, in its order; backward takes dx_, the gradient of the block's output, and
+  // leaves that of its input there.
+  void embedding(const Weights& w, const int32_t* tokens);
+  void block_start(int64_t i, const Weights& w, const int32_t* tokens);
+  void projections(int64_t i, const Weights& w);
   void rotary(int64_t i);
   void attention(int64_t i);
-  void attention_output(int64_t i, const View<const R>& w);
-  void mlp(int64_t i, const View<const R>& w);
-  void mlp_backward(int64_t i, const View<const R>& w, const View<R>& g);
-  void attention_output_backward(int64_t i, const View<const R>& w, const View<R>& g);
+  void attention_output(int64_t i, const Weights& w);
+  void mlp(int64_t i, const Weights& w);
+  void head_and_loss(const Weights& w, const int32_t* targets);
+  void loss_in_parts(const int32_t* targets);
+
+  void loss_in_parts_backward(const int32_t* targets, R scale);
+  void head_and_loss_backward(const Weights& w, const Gradients& g, const int32_t* targets, R scale);
+  void final_norm_backward();
+  void mlp_backward(int64_t i, const Weights& w, const Gradients& g);
+  void attention_output_backward(int64_t i, const Weights& w, const Gradients& g);
   void attention_backward(int64_t i);
   void rotary_backward(int64_t i);
-  void projections_backward(int64_t i, const View<const R>& w, const View<R>& g,
-                            const int32_t* tokens);
-  void block_start_backward(int64_t i, const View<const R>& w, const View<R>& g);
+  void projections_backward(int64_t i, const Weights& w, const Gradients& g);
+  void block_start_backward(int64_t i, const Weights& w, const Gradients& g, const int32_t* tokens);
+  void embedding_backward(const Gradients& g, const int32_t* tokens);
   // dx_ becomes the gradient of `sum` of an add whose sum goes on as it is and through a norm.
   void norm_backward(int norm_site, bool fused, int add_site, const R* sum);
 
+  void reserve_layer(Layer& layer, bool value_embedding);
   Layer& layer(int64_t i) { return layers_[static_cast<size_t>(i)]; }
   R* layer_output(int64_t i) { return i + 1 < L ? layer(i + 1).x : x_; }
   bool has_value_embedding(int64_t i) { return layer(i).ve != nullptr; }
-  // The add after the last MLP and the final norm are one seam.
-  bool last_add_norms(int64_t i) const { return final_add_fused_ && i == L - 1; }
 
   const Layout& layout_;
   Seams<R>& seams_;
   const std::vector<int32_t> token_bytes_;  // [V]
   const int64_t B, T, N, C, V, L, H, K, D;
-  const bool rotary_fused_, second_norm_fused_, final_add_fused_;
+  const Regions r_;
   Arena arena_;
+  std::optional<ComposedAttention<R>> parts_of_attention_;
   std::vector<Layer> layers_;
-  R *embedded_, *x0_, *x_, *nf_, *update_, *logits_, *nll_, *cosine_, *sine_;
+  R *embedded_, *x0_, *x_, *nf_, *update_, *nll_, *cosine_, *sine_;
+  R* logits_ = nullptr;
+  R *capped_, *row_max_, *row_lse_, *target_logit_;  // [N,V], [N]: of the loss in parts
   double nll_sum_ = 0, byte_sum_ = 0;
   // gradients of activations, shared by all layers
   R *dx_, *dother_, *dx0_, *dn_, *dq_, *dk_, *dv_, *dq0_, *dk0_, *do_, *da_, *dh_, *dgate_, *dve_,
-      *dlogits_, *scratch_;
+      *dlogits_, *dcapped_, *dlse_, *dtarget_logit_;
 };
 
 extern template class Model<float>;

@@ -28,13 +28,9 @@ class OracleSeams : public Seams<double> {
     }
   }
 
-  void forward(Seam seam, int site, std::initializer_list<const void*> inputs,
-               std::initializer_list<void*> outputs) override {
-    evaluate(KL_FORWARD, forms_.at({seam, site}), inputs, outputs);
-  }
-  void backward(Seam seam, int site, std::initializer_list<const void*> inputs,
-                std::initializer_list<void*> outputs) override {
-    evaluate(KL_BACKWARD, forms_.at({seam, site}), inputs, outputs);
+  void run(Seam seam, int operation, int site, std::initializer_list<const void*> inputs,
+           std::initializer_list<void*> outputs) override {
+    evaluate(operation, forms_.at({seam, site}), inputs, outputs);
   }
 
  private:
@@ -61,16 +57,21 @@ class OracleSeams : public Seams<double> {
     return size;
   }
 
+  // Where element i of a packed tensor lies.
+  static int64_t place_of(const TensorForm& form, int64_t i) {
+    if (form.strides.empty()) return i;
+    int64_t at = 0;
+    for (size_t axis = form.shape.size(); axis-- > 0; i /= form.shape[axis])
+      at += i % form.shape[axis] * form.strides[axis];
+    return at;
+  }
+
   // What an oracle sees is packed and in double.
   static std::vector<double> packed(const TensorForm& form, const void* data) {
-    const int64_t size = size_of(form), length = form.shape.empty() ? 1 : form.shape.back();
-    std::vector<double> values(static_cast<size_t>(size));
-    const int64_t step =
-        form.strides.empty() ? length : form.strides.front();  // rows further apart than long
-    for (int64_t i = 0; i < size; ++i) {
-      const int64_t at = form.strides.empty() ? i : i / length * step + i % length;
-      values[static_cast<size_t>(i)] = form.type.code == kDLInt
-                                           ? static_cast<const int32_t*>(data)[at]
+    std::vector<double> values(static_cast<size_t>(size_of(form)));
+    for (size_t i = 0; i < values.size(); ++i) {
+      const int64_t at = place_of(form, static_cast<int64_t>(i));
+      values[i] = form.type.code == kDLInt ? static_cast<const int32_t*>(data)[at]
                                            : static_cast<const double*>(data)[at];
     }
     return values;
@@ -79,9 +80,10 @@ class OracleSeams : public Seams<double> {
   static void evaluate(int operation, const Form& form, std::initializer_list<const void*> inputs,
                        std::initializer_list<void*> outputs) {
     const CallForm& call = form.calls[static_cast<size_t>(operation)];
-    std::vector<std::vector<double>> values;
+    std::vector<std::vector<double>> values, results;
     std::vector<oracle::Tensor> in, out;
     values.reserve(inputs.size());
+    results.reserve(outputs.size());
     size_t i = 0;
     for (const void* data : inputs) {
       const TensorForm& f = call.inputs[i++];
@@ -92,8 +94,9 @@ class OracleSeams : public Seams<double> {
     i = 0;
     for (void* data : outputs) {
       const TensorForm& f = call.outputs[i++];
+      results.push_back(data == nullptr ? std::vector<double>() : packed(f, data));  // accumulated into
       out.push_back({"", static_cast<int32_t>(f.shape.size()), f.shape.data(),
-                     static_cast<double*>(data), nullptr});
+                     results.back().data(), nullptr});
     }
     const oracle::CallTable table{operation,
                                   static_cast<int32_t>(in.size()),
@@ -104,6 +107,13 @@ class OracleSeams : public Seams<double> {
                                   call.scalars.data()};
     if (form.oracle->evaluate(&table) != 0)
       throw std::runtime_error("an oracle refused the trainer's shape");
+    i = 0;
+    for (void* data : outputs) {
+      const TensorForm& f = call.outputs[i];
+      for (size_t k = 0; k < results[i].size(); ++k)
+        static_cast<double*>(data)[place_of(f, static_cast<int64_t>(k))] = results[i][k];
+      ++i;
+    }
   }
 
   std::map<std::pair<Seam, int>, Form> forms_;

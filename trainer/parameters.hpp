@@ -20,6 +20,17 @@ struct Parameter {
   int64_t size = 0;
 };
 
+// Matrices of one shape that lie one after another, [count, rows, columns].
+struct Stack {
+  int64_t offset, count, rows, columns;
+  int64_t size() const { return count * rows * columns; }
+};
+// Elements of one group that lie together.
+struct Part {
+  Group group;
+  int64_t offset, size;
+};
+
 struct LayerOffsets {
   int64_t q, k, v, o, fc, proj, ve = -1, gate = -1;
 };
@@ -34,6 +45,9 @@ class Layout {
   const std::vector<Parameter>& parameters() const { return parameters_; }
   int64_t size() const { return size_; }
   const Offsets& offsets() const { return offsets_; }
+  // What Muon updates (nothing where the preset has AdamW for matrices), and AdamW what is left.
+  std::vector<Stack> muon_stacks(const Config& config) const;
+  std::vector<Part> adamw_parts(const Config& config) const;
   const Parameter& find(std::string_view name) const;  // an unknown name is a programmer's error
 
  private:

@@ -4,7 +4,6 @@
 #include <lab/core/files.hpp>
 #include <lab/core/installation.hpp>
 #include <lab/engine/fingerprint_class.hpp>
-#include <trainer/adamw.hpp>
 #include <trainer/checkpoint.hpp>
 #include <trainer/safetensors.hpp>
 #include <trainer/turns.hpp>
@@ -25,10 +24,12 @@ Json fingerprint(Session& session) {
 Json by_seam(const std::map<std::string, SeamCounts>& counts, bool with_time) {
   Json json = Json::object();
   for (const auto& [seam, c] : counts) {
-    if (with_time)
-      json[seam] = {{"calls_forward", c.forward}, {"calls_backward", c.backward}, {"ns", c.ns}};
-    else
-      json[seam] = {{"forward", c.forward}, {"backward", c.backward}};
+    Json calls = Json::object();
+    size_t operation = 0;
+    for (const SeamOperation& named : contract_of(seam).all())
+      calls[std::string(named.name)] = c.calls[operation++];
+    json[seam] = {{"calls", calls}};
+    if (with_time) json[seam]["ns"] = c.ns;
     if (c.graph_nodes > 0) json[seam]["graph_nodes"] = c.graph_nodes;
   }
   return json;
@@ -124,7 +125,7 @@ Result<RunSummary> train(Session& session, const RunOptions& options, const Even
     if (progress >= 1) break;
     KL_CHECK(keep_snapshot(session, options.snapshots, i));
     if (steps.waits_before(i)) KL_CHECK(turn.wait());
-    KL_TRY(const StepResult step, session.step(schedule(progress, session.config().decay_fraction)));
+    KL_TRY(const StepResult step, session.step(progress));
     const bool warmup = !steps.timed(i);
     KL_CHECK(write_step(session, step, warmup, events));
     if (step.runaway)

@@ -57,14 +57,14 @@ TEST_F(RunTest, APlanEmitsItsEventsWithExactCounts) {
     EXPECT_GT(steps[i]["ns"].get<int64_t>(), 0);
     EXPECT_GT(steps[i]["grad_norm"].get<double>(), 0);
     // 2 layers: two norms each, the embedding's and the last one
-    EXPECT_EQ(steps[i]["seams"]["rmsnorm"]["calls_forward"], 6);
-    EXPECT_EQ(steps[i]["seams"]["rmsnorm"]["calls_backward"], 6);
-    EXPECT_EQ(steps[i]["seams"]["activation_pointwise"]["calls_forward"], 2);
-    EXPECT_EQ(steps[i]["seams"]["loss_prelude"]["calls_backward"], 1);
+    EXPECT_EQ(steps[i]["seams"]["rmsnorm"]["calls"]["forward"], 6);
+    EXPECT_EQ(steps[i]["seams"]["rmsnorm"]["calls"]["backward"], 6);
+    EXPECT_EQ(steps[i]["seams"]["activation_pointwise"]["calls"]["forward"], 2);
+    EXPECT_EQ(steps[i]["seams"]["loss_prelude"]["calls"]["backward"], 1);
   }
   EXPECT_EQ(all.back()["steps"], 6);
-  EXPECT_EQ(all.back()["seam_calls"]["rmsnorm"]["forward"], 36);
-  EXPECT_EQ(all.back()["seam_calls"]["loss_prelude"]["backward"], 6);
+  EXPECT_EQ(all.back()["seam_calls"]["rmsnorm"]["calls"]["forward"], 36);
+  EXPECT_EQ(all.back()["seam_calls"]["loss_prelude"]["calls"]["backward"], 6);
   const auto evals = only(all, "eval");
   ASSERT_EQ(evals.size(), 1u);
   EXPECT_GT(evals[0]["val_bpb"].get<double>(), 0);

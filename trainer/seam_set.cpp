@@ -73,9 +73,9 @@ Result<std::unique_ptr<SeamSet>> SeamSet::open(const Config& config, const SeamF
     std::vector<SeamForm> forms;
     for (const SeamCalls& calls : use.calls) {
       SeamForm form;
-      KL_TRY(form.forward, form_of(target.operations[KL_FORWARD], calls.shape));
-      if (target.operations.size() > KL_BACKWARD) {
-        KL_TRY(form.backward, form_of(target.operations[KL_BACKWARD], calls.shape));
+      for (const OperationSpec& operation : target.operations) {
+        KL_TRY(CallForm call, form_of(operation, calls.shape));
+        form.operations.push_back(std::move(call));
       }
       form.sites = calls.sites;
       forms.push_back(std::move(form));
@@ -89,14 +89,9 @@ Result<std::unique_ptr<SeamSet>> SeamSet::open(const Config& config, const SeamF
   return set;
 }
 
-void SeamSet::forward(Seam seam, int site, std::initializer_list<const void*> inputs,
-                      std::initializer_list<void*> outputs) {
-  seams_.at(seam).forward(site, inputs, outputs);
-}
-
-void SeamSet::backward(Seam seam, int site, std::initializer_list<const void*> inputs,
-                       std::initializer_list<void*> outputs) {
-  seams_.at(seam).backward(site, inputs, outputs);
+void SeamSet::run(Seam seam, int operation, int site, std::initializer_list<const void*> inputs,
+                  std::initializer_list<void*> outputs) {
+  seams_.at(seam).run(operation, site, inputs, outputs);
 }
 
 Outcome SeamSet::perturb(const std::string& name, uint64_t seed) {

@@ -38,10 +38,8 @@ class SeamSet : public Seams<float> {
   static Result<std::unique_ptr<SeamSet>> open(const Config& config, const SeamFiles& files,
                                                int threads);
 
-  void forward(Seam seam, int site, std::initializer_list<const void*> inputs,
-               std::initializer_list<void*> outputs) override;
-  void backward(Seam seam, int site, std::initializer_list<const void*> inputs,
-                std::initializer_list<void*> outputs) override;
+  void run(Seam seam, int operation, int site, std::initializer_list<const void*> inputs,
+           std::initializer_list<void*> outputs) override;
 
   Outcome perturb(const std::string& seam, uint64_t seed);
   std::map<std::string, SeamCounts> counts() const;

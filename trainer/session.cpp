@@ -59,10 +59,10 @@ void Session::go_to(int64_t step) {
   index_ = step;
 }
 
-Result<StepResult> Session::step(double rate_factor) {
+Result<StepResult> Session::step(double progress) {
   next_batch();
   const auto before = stepper_->counts();
-  KL_TRY(StepResult result, stepper_->step(inputs_, targets_, rate_factor));
+  KL_TRY(StepResult result, stepper_->step(inputs_, targets_, progress));
   result.index = index_++;
   result.seams = difference(stepper_->counts(), before);
   add_to(step_calls_, result.seams);

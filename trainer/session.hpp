@@ -17,8 +17,9 @@ class Session {
   static Result<std::unique_ptr<Session>> open(const Config& config, Dataset dataset,
                                                const SeamFiles& files);
 
-  // One optimiser step; stops before the update when the loss runs away.
-  Result<StepResult> step(double rate_factor);
+  // One optimiser step at `progress` in [0, 1] of the run; stops before the update when the loss runs
+  // away.
+  Result<StepResult> step(double progress);
   // Loss and gradient of the next step's tokens, without an update; stepper().gradients() holds it after.
   Result<StepResult> differentiate();
   void skip_batch();     // passes over the next step's tokens

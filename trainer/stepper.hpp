@@ -28,9 +28,10 @@ class Stepper {
  public:
   virtual ~Stepper() = default;
 
-  // One optimiser step on accumulation x N tokens; no update when the loss runs away.
+  // One optimiser step on accumulation x N tokens at `progress` in [0, 1] of the run; no update when the
+  // loss runs away.
   virtual Result<StepResult> step(std::span<const int32_t> inputs, std::span<const int32_t> targets,
-                                  double rate_factor) = 0;
+                                  double progress) = 0;
   // Loss and gradient of the same, without an update.
   virtual Result<StepResult> differentiate(std::span<const int32_t> inputs,
                                            std::span<const int32_t> targets) = 0;

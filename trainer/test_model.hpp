@@ -21,6 +21,24 @@ inline Config tiny_config() {
   return c;
 }
 
+// Settings that between them take every seam that the defaults leave off the path.
+inline std::vector<std::vector<const char*>> other_paths() {
+  return {
+      {"rotary=rope_qk_fused", "second_norm=residual_rmsnorm", "mlp_output=residual_rmsnorm"},
+      {"attention=parts", "loss=parts"},
+      {"qkv=attention_prelude", "attention_output=matmul_epilogue", "mlp_output=matmul_epilogue",
+       "lm_head=matmul_epilogue"},
+      {"block_start=block_prelude", "mlp=fused_mlp", "mlp_output=residual_rmsnorm",
+       "loss=cross_entropy_full"},
+  };
+}
+inline Config tiny_config_on(const std::vector<const char*>& path) {
+  Config config = tiny_config();
+  for (const char* setting : path)
+    if (!apply_setting(config, setting).ok()) throw std::runtime_error(setting);
+  return config;
+}
+
 // Values of either sign in every tensor, so that no path through the model carries a zero.
 template <class R>
 std::vector<R> lively_weights(const Layout& layout) {

@@ -247,7 +247,8 @@ int list_seams(const Flags& flags) {
   const auto config = chosen(flags);
   if (!config.ok()) return fail(config.error());
   Json list = Json::array();
-  for (const auto& seam : describe_seams(*config)) list.push_back(to_json(seam));
+  for (const auto& seams : {describe_seams(*config), describe_shadowed_seams(*config)})
+    for (const auto& seam : seams) list.push_back(to_json(seam));
   return answer({{"protocol", 1}, {"preset", config->name}, {"seams", list}});
 }
 

@@ -21,7 +21,7 @@ kl::SeamShape shape_from(const std::string& axes, const std::string& dtype,
   kl::SeamShape shape;
   shape.dtype = dtype;
   shape.absent = absent;
-  shape.calls_per_step = calls;
+  for (const char* operation : {"forward", "backward"}) shape.calls_per_step[operation] = calls;
   for (const std::string& item : CLI::detail::split(axes, ',')) {
     const size_t equals = item.find('=');
     if (equals == std::string::npos)

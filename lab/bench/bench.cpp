@@ -182,7 +182,7 @@ Outcome Bench::draw_cases() {
     samples_.shapes.push_back(axes_text(shape));
     for (const OperationSpec& operation : target_.operations) {
       samples_.slots.push_back(operation.name + " " + axes_text(shape));
-      samples_.calls_per_step.push_back(shape.calls_per_step);
+      samples_.calls_per_step.push_back(shape.calls_of(operation.name));
     }
   }
   record_.identity.case_plan = sha256_hex(plan);

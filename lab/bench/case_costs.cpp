@@ -73,7 +73,7 @@ Result<std::vector<BenchCase>> case_lines(const OracleLibrary& oracle,
       BenchCase& line = lines.emplace_back();
       line.operation = operation.spec->name;
       line.axes = seam_case.shape.axes;
-      line.calls_per_step = seam_case.shape.calls_per_step;
+      line.calls_per_step = seam_case.shape.calls_of(line.operation);
       line.bytes_read = cost.bytes_read;
       line.bytes_written = cost.bytes_written;
       line.flops = cost.flops;

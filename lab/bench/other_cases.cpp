@@ -39,7 +39,8 @@ std::vector<SeamShape> cases_beside_the_step(const Target& target,
       if (model == step.end() || known) continue;
       SeamShape shape = *model;  // its scalars and absent tensors
       shape.axes = item.axes;
-      shape.calls_per_step = 0;
+      for (const OperationSpec& operation : target.operations)
+        shape.calls_per_step[operation.name] = 0;
       beside.push_back(std::move(shape));
     }
   std::stable_sort(beside.begin(), beside.end(), [](const SeamShape& a, const SeamShape& b) {

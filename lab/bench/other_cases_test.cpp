@@ -11,6 +11,8 @@ CaseShape listed(int64_t n, int64_t c, const std::string& dtype = "f32") {
 
 TEST(CasesBesideTheStep, AreTheTwoLargestThatAreCheapAndNotTheStepsOwn) {
   Target target;
+  target.operations.resize(1);
+  target.operations[0].name = "forward";
   target.quick = {listed(1, 8), listed(64, 128)};
   target.full = {listed(64, 128), listed(100, 100), listed(512, 512), listed(128, 512),
                  listed(70, 70), listed(128, 256, "bf16")};
@@ -18,13 +20,13 @@ TEST(CasesBesideTheStep, AreTheTwoLargestThatAreCheapAndNotTheStepsOwn) {
   step.axes = {{"N", 100}, {"C", 600}};
   step.scalars = {{"eps", 0.5}};
   step.absent = {"w"};
-  step.calls_per_step = 6;
+  step.calls_per_step = {{"forward", 6}};
   const auto beside = cases_beside_the_step(target, {step});
   ASSERT_EQ(beside.size(), 2u);
   EXPECT_EQ(beside[0].axes.at("C"), 100);
   EXPECT_EQ(beside[1].axes.at("C"), 128);
   EXPECT_EQ(beside[1].axes.at("N"), 64);
-  EXPECT_EQ(beside[0].calls_per_step, 0);
+  EXPECT_EQ(beside[0].calls_of("forward"), 0);
   EXPECT_EQ(beside[0].absent, step.absent);
   EXPECT_EQ(beside[0].scalars, step.scalars);
   step.axes = {{"N", 100}, {"C", 200}};

@@ -33,7 +33,8 @@ class Session {
       series->processor_ns.resize(slots_.size());
     }
     for (const CallSlot& slot : slots_)
-      calls_per_step_.push_back((*setup.cases)[slot.seam_case].shape.calls_per_step);
+      calls_per_step_.push_back((*setup.cases)[slot.seam_case].shape.calls_of(
+          setup.target->operations[slot.operation].name));
   }
 
   Result<SessionResult> run() {
@@ -200,9 +201,10 @@ bool Session::cold_letter(Place place, ArmSeries* series) {
   const size_t cases = setup_.cases->size();
   for (size_t operation = 0; operation < setup_.target->operations.size(); ++operation) {
     std::vector<size_t> phase, beside;
-    for (size_t c = 0; c < cases; ++c)
-      ((*setup_.cases)[c].shape.calls_per_step > 0 ? phase : beside)
-          .push_back(slot_of(c, operation));
+    for (size_t c = 0; c < cases; ++c) {
+      const size_t slot = slot_of(c, operation);
+      (calls_per_step_[slot] > 0 ? phase : beside).push_back(slot);
+    }
     if (operation > 0) std::reverse(phase.begin(), phase.end());
     phase.insert(phase.end(), beside.begin(), beside.end());
     for (const size_t slot : phase)

@@ -72,9 +72,10 @@ double divergence(const LossCurve& a, const LossCurve& b, int64_t steps);
 // never judged below 3 x the baseline's own repeat divergence or the loss's resolution.
 Gate bounded_divergence(double candidate, std::span<const double> perturbed, double repeat);
 
-// The candidate provably ran: its hash is the one loaded, and its calls are the step's own.
+// The candidate provably ran: its hash is the one loaded, and every step called each operation as
+// often as the trainer said it would.
 Gate candidate_ran(const TrainerRun& run, std::string_view seam, const SeamLibrary& candidate,
-                   int64_t calls_per_step, int64_t steps);
+                   const SeamCalls& calls_per_step, int64_t steps);
 
 // Median peak memory of the candidate's legs over the baseline's, at most 1.02.
 Gate memory_within(std::span<const int64_t> baseline, std::span<const int64_t> candidate);

@@ -112,23 +112,38 @@ TEST(CandidateRan, needs_the_hash_the_calls_of_every_step_and_the_total) {
   run.start->libraries["s"] = {"path", "source", "lib"};
   for (int i = 0; i < 4; ++i) {
     TrainerStep step;
-    step.seams["s"] = {3, 3, 10};
+    step.seams["s"] = {{{"forward", 3}, {"backward", 3}}, 10};
     run.steps.push_back(step);
   }
-  run.seam_calls["s"] = {12, 12};
+  run.seam_calls["s"] = {{"forward", 12}, {"backward", 12}};
+  const SeamCalls three{{"forward", 3}, {"backward", 3}};
   const SeamLibrary mine{"path", "source", "lib"};
-  EXPECT_TRUE(candidate_ran(run, "s", mine, 3, 4).passed);
-  EXPECT_FALSE(candidate_ran(run, "s", {"path", "source", "other"}, 3, 4).passed);
-  EXPECT_FALSE(candidate_ran(run, "s", mine, 3, 5).passed);
-  EXPECT_FALSE(candidate_ran(run, "t", mine, 3, 4).passed);
+  EXPECT_TRUE(candidate_ran(run, "s", mine, three, 4).passed);
+  EXPECT_FALSE(candidate_ran(run, "s", {"path", "source", "other"}, three, 4).passed);
+  EXPECT_FALSE(candidate_ran(run, "s", mine, three, 5).passed);
+  EXPECT_FALSE(candidate_ran(run, "t", mine, three, 4).passed);
   auto skipped = run;
-  skipped.steps[2].seams["s"].calls_backward = 2;
-  EXPECT_FALSE(candidate_ran(skipped, "s", mine, 3, 4).passed);
+  skipped.steps[2].seams["s"].calls["backward"] = 2;
+  EXPECT_FALSE(candidate_ran(skipped, "s", mine, three, 4).passed);
   auto evaluated = run;
-  evaluated.seam_calls["s"] = {15, 12};
-  EXPECT_FALSE(candidate_ran(evaluated, "s", mine, 3, 4).passed);
   evaluated.evals.push_back({});
-  EXPECT_TRUE(candidate_ran(evaluated, "s", mine, 3, 4).passed);
+  evaluated.seam_calls["s"]["forward"] = 15;  // those of an evaluation are apart
+  EXPECT_FALSE(candidate_ran(evaluated, "s", mine, three, 4).passed);
+  EXPECT_FALSE(candidate_ran(run, "s", mine, {}, 4).passed);  // nothing expected proves nothing
+}
+
+TEST(CandidateRan, an_operation_that_the_step_never_calls_must_not_be_called) {
+  TrainerRun run;
+  run.start = TrainerStart{};
+  run.start->libraries["add"] = {"path", "source", "lib"};
+  const SeamLibrary mine{"path", "source", "lib"};
+  TrainerStep step;
+  step.seams["add"] = {{{"forward", 8}, {"backward", 0}}, 10};
+  run.steps.push_back(step);
+  run.seam_calls["add"] = {{"forward", 8}};
+  EXPECT_TRUE(candidate_ran(run, "add", mine, {{"forward", 8}}, 1).passed);
+  run.steps[0].seams["add"].calls["backward"] = 8;
+  EXPECT_FALSE(candidate_ran(run, "add", mine, {{"forward", 8}}, 1).passed);
 }
 
 TEST(MemoryWithin, two_percent_of_the_median_is_allowed) {

@@ -191,7 +191,7 @@ class Comparison {
     record_.gates.calls = candidate_ran(run, seam_, candidate_.at(seam_), calls_per_step_,
                                         session_->plan().all_steps());
     if (!run.steps.empty() && run.steps.front().seams.contains(seam_))
-      record_.calls_seen_per_step = run.steps.front().seams.at(seam_).calls_forward;
+      record_.calls_seen_per_step = run.steps.front().seams.at(seam_).calls;
     return record_.gates.calls.passed;
   }
 
@@ -353,7 +353,7 @@ class Comparison {
   IntegrationRecord& record_;
   TrainerClient trainer_;
   std::string seam_, dtype_;
-  int64_t calls_per_step_ = 0;
+  SeamCalls calls_per_step_;
   bool takes_turns_ = false;
   SeamLibraries baseline_, candidate_;
   std::optional<PairSession> session_;

@@ -85,8 +85,7 @@ struct IntegrationRecord : RecordHeader {
   int64_t baseline_peak_bytes = 0;              // medians over the legs
   int64_t candidate_peak_bytes = 0;
   std::map<std::string, double> seam_share;     // of the baseline's steps
-  int64_t calls_expected_per_step = 0;
-  int64_t calls_seen_per_step = 0;
+  SeamCalls calls_expected_per_step, calls_seen_per_step;
   std::optional<stats::AmdahlCheck> amdahl;     // with a bench ratio only
   LineChanges lines;
   int tries = 1;
@@ -125,8 +124,8 @@ struct IntegrationRecord : RecordHeader {
     v("baseline_peak_bytes", self.baseline_peak_bytes, "median over the legs");
     v("candidate_peak_bytes", self.candidate_peak_bytes, "median over the legs");
     v("seam_share", self.seam_share, "share of the baseline's steps by seam");
-    v("calls_expected_per_step", self.calls_expected_per_step, "forward calls; backward follows each");
-    v("calls_seen_per_step", self.calls_seen_per_step, "in the candidate's first leg");
+    v("calls_expected_per_step", self.calls_expected_per_step, "by operation, as the trainer says");
+    v("calls_seen_per_step", self.calls_seen_per_step, "by operation, in the candidate's first leg");
     v("amdahl", self.amdahl, "does the kernel's gain explain the step's? null without a bench");
     v("lines", self.lines, "the candidate's price in lines");
     v("tries", self.tries, "comparisons of this candidate so far, this one included");

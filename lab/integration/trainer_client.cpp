@@ -52,9 +52,10 @@ Result<std::vector<T>> read_list(const Json& answer, const char* key, const fs::
 
 }  // namespace
 
-int64_t TrainerSeam::calls_per_step() const {
-  int64_t calls = 0;
-  for (const auto& shape : shapes) calls += shape.calls_per_step;
+std::map<std::string, int64_t> TrainerSeam::calls_per_step() const {
+  std::map<std::string, int64_t> calls;
+  for (const auto& shape : shapes)
+    for (const auto& [operation, count] : shape.calls_per_step) calls[operation] += count;
   return calls;
 }
 

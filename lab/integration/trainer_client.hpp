@@ -8,6 +8,7 @@
 #include <lab/target/seam_shape.hpp>
 
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -46,7 +47,7 @@ struct TrainerSeam {
     v("target", self.target, "target whose library fills it");
     v("shapes", self.shapes, "shapes at which the step calls it");
   }
-  int64_t calls_per_step() const;
+  std::map<std::string, int64_t> calls_per_step() const;  // by operation, over all shapes
 };
 
 class TrainerClient {

@@ -44,6 +44,13 @@ TrainerStart read_start(const Json& event) {
   return start;
 }
 
+SeamCalls read_calls(const Json& json) {
+  SeamCalls calls;
+  for (const auto& [operation, count] : json.items())
+    if (count.is_number_integer()) calls[operation] = count;
+  return calls;
+}
+
 TrainerStep read_step(const Json& event) {
   TrainerStep step;
   step.index = integer(event, "index");
@@ -56,8 +63,7 @@ TrainerStep read_step(const Json& event) {
   const Json seams = object(event, "seams");
   for (const auto& [seam, calls] : seams.items())
     if (calls.is_object())
-      step.seams[seam] = {integer(calls, "calls_forward"), integer(calls, "calls_backward"),
-                          number(calls, "ns")};
+      step.seams[seam] = {read_calls(object(calls, "calls")), number(calls, "ns")};
   return step;
 }
 
@@ -81,7 +87,7 @@ void read_event(const Json& event, TrainerRun& run) {
     const Json seam_calls = object(event, "seam_calls");
     for (const auto& [seam, calls] : seam_calls.items())
       if (calls.is_object())
-        run.seam_calls[seam] = {integer(calls, "forward"), integer(calls, "backward")};
+        run.seam_calls[seam] = read_calls(object(calls, "calls"));
   } else if (kind == "error") {
     run.error = TrainerError{text(event, "what"), text(event, "remedy")};
   }  // other events belong to later versions of the protocol

@@ -29,9 +29,10 @@ struct TrainerStart {
   int threads = 0;
 };
 
+using SeamCalls = std::map<std::string, int64_t>;  // by operation
+
 struct SeamOfStep {
-  int64_t calls_forward = 0;
-  int64_t calls_backward = 0;
+  SeamCalls calls;
   double ns = 0;
 };
 
@@ -58,11 +59,6 @@ struct ReplayedBatch {
   double loss = 0;
   double grad_norm = 0;
   std::string gradient;  // file
-};
-
-struct SeamCalls {
-  int64_t forward = 0;
-  int64_t backward = 0;
 };
 
 struct TrainerError {

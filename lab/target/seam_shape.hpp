@@ -15,7 +15,7 @@ struct SeamShape {
   std::map<std::string, double> scalars;   // eps, softcap …
   std::vector<std::string> absent;         // optional inputs the trainer does not pass
   std::map<std::string, std::vector<int64_t>> strides;  // elements; tensors not named are packed
-  int64_t calls_per_step = 1;              // forward calls; backward follows each
+  std::map<std::string, int64_t> calls_per_step;  // by operation; empty: each of the spec's, once
 
   template <class Self, class V>
   static void describe(Self& self, V& v) {
@@ -24,7 +24,13 @@ struct SeamShape {
     v("scalars", self.scalars, "scalar arguments");
     v("absent", self.absent, "optional inputs that are not passed");
     v("strides", self.strides, "elements, by tensor; those not named are packed");
-    v("calls_per_step", self.calls_per_step, "forward calls in one training step");
+    v("calls_per_step", self.calls_per_step, "calls in one training step, by operation");
+  }
+
+  int64_t calls_of(const std::string& operation) const {
+    if (calls_per_step.empty()) return 1;
+    const auto it = calls_per_step.find(operation);
+    return it == calls_per_step.end() ? 0 : it->second;
   }
 };
 

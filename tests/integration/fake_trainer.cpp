@@ -31,9 +31,12 @@ Json read(const std::string& path) {
   return *json;
 }
 
+// So many calls forward, and as many backward.
+Json pairs(long calls) { return {{"forward", calls}, {"backward", calls}}; }
+
 Json shape(const Json& script) {
   return {{"axes", {{"N", 8}}}, {"dtype", script.value("dtype", "f32")}, {"scalars", Json::object()},
-          {"absent", Json::array()}, {"calls_per_step", script.value("calls_per_step", 3)}};
+          {"absent", Json::array()}, {"calls_per_step", pairs(script.value("calls_per_step", 3))}};
 }
 
 Json presets(const Json& script) {
@@ -171,7 +174,7 @@ class Run {
     if (i == arm_.value("spike_at", -1)) norm = 50;
     Json json = {{"event", "step"}, {"index", i}, {"warmup", warmup}, {"ns", ns}, {"device_ns", ns},
                  {"tokens", 512}, {"loss", loss}, {"grad_norm", norm},
-                 {"seams", {{seam_, {{"calls_forward", calls}, {"calls_backward", calls},
+                 {"seams", {{seam_, {{"calls", pairs(calls)},
                                      {"ns", ns * arm_.value("seam_share", 0.25)}}}}}};
     if (i == arm_.value("nan_at", -1)) json["loss"] = nullptr;
     return json;
@@ -180,7 +183,7 @@ class Run {
   int finish(int steps, long calls) {
     if (arm_.value("no_finish", false)) return 0;
     emit({{"event", "finish"}, {"steps", steps},
-          {"seam_calls", {{seam_, {{"forward", calls}, {"backward", calls + arm_.value("extra_backward", 0)}}}}}});
+          {"seam_calls", {{seam_, {{"calls", {{"forward", calls}, {"backward", calls + arm_.value("extra_backward", 0)}}}}}}}});
     return arm_.value("exit_code", 0);
   }
 

@@ -27,8 +27,8 @@ TEST_F(IntegrationAbTest, five_percent_faster_with_every_gate_passed_is_validate
   EXPECT_TRUE(record.gates.l0.passed && record.gates.l1.passed && record.gates.l2.passed &&
               record.gates.memory.passed && record.gates.calls.passed);
   EXPECT_NEAR(static_cast<double>(record.steps_per_leg), 40, 1);  // 4 s of 100 ms steps
-  EXPECT_EQ(record.calls_expected_per_step, 3);
-  EXPECT_EQ(record.calls_seen_per_step, 3);
+  EXPECT_EQ(record.calls_expected_per_step, (SeamCalls{{"forward", 3}, {"backward", 3}}));
+  EXPECT_EQ(record.calls_seen_per_step, record.calls_expected_per_step);
   EXPECT_NEAR(record.seam_share.at("seam"), 0.25, 1e-9);
   EXPECT_EQ(record.lines.added, 2);
   EXPECT_EQ(record.lines.removed, 1);
@@ -242,7 +242,7 @@ TEST_F(IntegrationAbTest, too_few_calls_are_no_proof_that_the_candidate_ran) {
   const auto record = run();
   EXPECT_EQ(record.status, Status::inconclusive);
   EXPECT_EQ(record.reason, "gates-not-run");
-  EXPECT_EQ(record.calls_seen_per_step, 2);
+  EXPECT_EQ(record.calls_seen_per_step.at("forward"), 2);
   EXPECT_THAT(record.explanation, HasSubstr("did not provably run"));
 }
 

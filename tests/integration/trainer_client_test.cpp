@@ -30,7 +30,7 @@ TEST_F(TrainerClientTest, presets_and_seams_are_read) {
   EXPECT_EQ(presets->at(1).name, "balanced");
   const auto seams = client().seams("tiny");
   ASSERT_TRUE(seams.ok()) << seams.error().what;
-  EXPECT_EQ(seams->front().calls_per_step(), 3);
+  EXPECT_EQ(seams->front().calls_per_step(), (SeamCalls{{"forward", 3}, {"backward", 3}}));
 }
 
 TEST_F(TrainerClientTest, an_unknown_preset_gets_a_near_match) {

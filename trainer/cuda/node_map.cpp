@@ -19,7 +19,7 @@ Outcome NodeMap::record(const std::string& seam, bool forward, std::span<const N
                           " left no node in the step's graph: its work would not be part of the step",
                       "launch on the stream that run is given, in every call");
   SeamCounts& counts = counts_[seam];
-  ++(forward ? counts.forward : counts.backward);
+  ++counts.calls[forward ? KL_FORWARD : KL_BACKWARD];
   counts.graph_nodes += added;
   return {};
 }

@@ -27,11 +27,11 @@ TEST(NodeMap, GivesACallTheNodesThatItAdded) {
   EXPECT_EQ(*map.seam_of(memory + 4), "loss_prelude");
   EXPECT_EQ(*map.seam_of(memory + 5), "rmsnorm");
   const SeamCounts rmsnorm = map.of_replay().at("rmsnorm"), loss = map.of_replay().at("loss_prelude");
-  EXPECT_EQ(rmsnorm.forward, 1);
-  EXPECT_EQ(rmsnorm.backward, 1);
+  EXPECT_EQ(rmsnorm.calls[KL_FORWARD], 1);
+  EXPECT_EQ(rmsnorm.calls[KL_BACKWARD], 1);
   EXPECT_EQ(rmsnorm.graph_nodes, 2);
-  EXPECT_EQ(loss.forward, 1);
-  EXPECT_EQ(loss.backward, 0);
+  EXPECT_EQ(loss.calls[KL_FORWARD], 1);
+  EXPECT_EQ(loss.calls[KL_BACKWARD], 0);
   EXPECT_EQ(loss.graph_nodes, 2);
 }
 

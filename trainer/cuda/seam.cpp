@@ -73,7 +73,7 @@ void Seams::call(Seam& seam, bool forward, int site, std::initializer_list<const
                                     seam.scratch, stream_);
   if (watch_ != nullptr) watch_->after_call(seam.name, forward);
   if (refusal && !fault_) fault_ = refusal;
-  ++(forward ? calls_[seam.name].forward : calls_[seam.name].backward);
+  ++calls_[seam.name].calls[forward ? KL_FORWARD : KL_BACKWARD];
   if (seam.perturb) move_outputs(seam, prepared);
 }
 
@@ -81,7 +81,7 @@ void Seams::move_outputs(const Seam& seam, const PreparedCall& call) const {
   const SeamCounts& calls = calls_.at(seam.name);
   for (size_t k = 0; k < call.outputs().size(); ++k) {
     const DLTensor& output = call.outputs()[k];
-    const Move move{*seam.perturb, 8 * static_cast<uint64_t>(calls.forward + calls.backward) + k, step_};
+    const Move move{*seam.perturb, 8 * static_cast<uint64_t>(calls.calls[KL_FORWARD] + calls.calls[KL_BACKWARD]) + k, step_};
     if (output.ndim == 0) continue;
     if (output.dtype.code == kDLBfloat)
       move_last_place(static_cast<bf16*>(output.data), elements(output), move, stream_);

@@ -1,6 +1,6 @@
 #include <trainer/cuda/step.hpp>
 
-#include <trainer/adamw.hpp>
+#include <trainer/optimiser.hpp>
 #include <trainer/operations.hpp>
 #include <trainer/stepper.hpp>
 

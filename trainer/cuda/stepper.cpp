@@ -1,7 +1,7 @@
 #include <trainer/cuda/stepper.hpp>
 
 #include <lab/core/clock.hpp>
-#include <trainer/adamw.hpp>
+#include <trainer/optimiser.hpp>
 #include <trainer/cuda/open.hpp>
 #include <trainer/cuda/token_index.hpp>
 
@@ -91,7 +91,8 @@ Outcome CudaStepper::finished(const std::string& what) {
   return ended;
 }
 
-Outcome CudaStepper::stage(std::span<const int32_t> inputs, std::span<const int32_t> targets, double rate_factor) {
+Outcome CudaStepper::stage(std::span<const int32_t> inputs, std::span<const int32_t> targets, double progress) {
+  const double rate_factor = schedule(progress, config_.decay_fraction);
   const auto V = static_cast<size_t>(config_.vocab), N = static_cast<size_t>(config_.tokens());
   std::copy(inputs.begin(), inputs.end(), tokens_.data());
   std::copy(targets.begin(), targets.end(), targets_.data());
@@ -176,8 +177,8 @@ Outcome CudaStepper::measure_seams() {
 }
 
 Result<StepResult> CudaStepper::step(std::span<const int32_t> inputs, std::span<const int32_t> targets,
-                                     double rate_factor) {
-  KL_CHECK(stage(inputs, targets, rate_factor));
+                                     double progress) {
+  KL_CHECK(stage(inputs, targets, progress));
   if (seam_ns_.empty()) KL_CHECK(measure_seams());
   KL_CHECK(capture_step());
   KL_TRY(StepResult result, replay(*step_graph_));
@@ -196,8 +197,8 @@ Result<StepResult> CudaStepper::differentiate(std::span<const int32_t> inputs, s
 }
 
 Result<StepResult> CudaStepper::step_without_graph(std::span<const int32_t> inputs, std::span<const int32_t> targets,
-                                                   double rate_factor) {
-  KL_CHECK(stage(inputs, targets, rate_factor));
+                                                   double progress) {
+  KL_CHECK(stage(inputs, targets, progress));
   seams_->use(stream_.get(), nullptr);
   const auto before = seams_->calls();
   const int64_t start = monotonic_ns();

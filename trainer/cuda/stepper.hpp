@@ -13,7 +13,7 @@ class CudaStepper : public Stepper {
                                                const DatasetFacts& data, const SeamFiles& files);
 
   Result<StepResult> step(std::span<const int32_t> inputs, std::span<const int32_t> targets,
-                          double rate_factor) override;
+                          double progress) override;
   Result<StepResult> differentiate(std::span<const int32_t> inputs,
                                    std::span<const int32_t> targets) override;
   Result<std::span<const float>> losses(std::span<const int32_t> inputs,
@@ -32,7 +32,7 @@ class CudaStepper : public Stepper {
 
   // The same step without a graph, for comparison.
   Result<StepResult> step_without_graph(std::span<const int32_t> inputs, std::span<const int32_t> targets,
-                                        double rate_factor);
+                                        double progress);
   // Of the step's graph; null before the first step.
   const NodeMap* nodes() const { return step_graph_ ? &step_graph_->nodes() : nullptr; }
 
@@ -41,7 +41,7 @@ class CudaStepper : public Stepper {
   Outcome start(const DatasetFacts& data, const SeamFiles& files);
   void work(bool update);  // everything between host memory and host memory, asynchronous
   void upload();
-  Outcome stage(std::span<const int32_t> inputs, std::span<const int32_t> targets, double rate_factor);
+  Outcome stage(std::span<const int32_t> inputs, std::span<const int32_t> targets, double progress);
   Outcome warm_up();
   Outcome capture_gradient();
   Outcome capture_step();
