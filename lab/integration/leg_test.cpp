@@ -15,7 +15,7 @@ TrainerRun run_of(const std::vector<double>& ns, int warmup = 0) {
     step.warmup = i < static_cast<size_t>(warmup);
     step.ns = ns[i];
     step.tokens = 100;
-    step.seams["s"] = {1, 1, ns[i] / 4};
+    step.seams["s"] = {{{"forward", 1}, {"backward", 1}}, ns[i] / 4};
     run.steps.push_back(step);
   }
   return run;

@@ -58,7 +58,7 @@ TEST_F(TrainerClientTest, a_run_is_complete_with_all_its_steps) {
   ASSERT_TRUE(run.ok()) << run.error().what;
   EXPECT_TRUE(run->complete()) << run->why_incomplete();
   EXPECT_EQ(run->steps.size(), 7u);
-  EXPECT_EQ(run->seam_calls.at("seam").backward, 21);
+  EXPECT_EQ(run->seam_calls.at("seam").at("backward"), 21);
 }
 
 TEST_F(TrainerClientTest, garbage_between_events_costs_only_itself) {
