@@ -3,6 +3,7 @@
 #include <lab/core/clock.hpp>
 #include <lab/core/fingerprint.hpp>
 #include <trainer/blas.hpp>
+#include <trainer/host_memory.hpp>
 
 #include <cmath>
 #include <fstream>
@@ -14,6 +15,11 @@ Result<std::unique_ptr<Stepper>> CpuStepper::open(const Config& config, const La
   const int threads = config.threads > 0 ? static_cast<int>(config.threads) : usable_cores();
   set_threads(threads);
   KL_TRY(auto seams, SeamSet::open(config, files, threads));
+  MemoryPlan plan;
+  plan.parameter_bytes = layout.size() * 4 * static_cast<int64_t>(sizeof(float));  // with gradients and two moments
+  plan.activation_bytes =
+      static_cast<int64_t>(Model<float>(config, layout, *seams, data.piece_bytes, Memory::planned).arena_bytes());
+  KL_CHECK(check_memory(config, plan, available_memory_bytes()));
   return std::unique_ptr<Stepper>(new CpuStepper(config, layout, data, std::move(seams), threads));
 }
 

@@ -22,7 +22,7 @@ std::vector<int32_t> padded(std::span<const int32_t> bytes, int64_t vocab) {
 
 template <class R>
 Model<R>::Model(const Config& c, const Layout& layout, Seams<R>& seams,
-                std::span<const int32_t> token_bytes)
+                std::span<const int32_t> token_bytes, Memory memory)
     : layout_(layout),
       seams_(seams),
       token_bytes_(padded(token_bytes, c.vocab)),
@@ -54,6 +54,7 @@ Model<R>::Model(const Config& c, const Layout& layout, Seams<R>& seams,
   for (R** p : {&cosine_, &sine_}) arena_.reserve(*p, T * D / 2);
   arena_.reserve(nll_, N);
   arena_.reserve(dgate_, N * kGateColumns);
+  if (memory == Memory::planned) return;
   arena_.commit();
   for (Layer& l : layers_)
     if (l.v0 == nullptr) l.v0 = l.v;

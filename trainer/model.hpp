@@ -37,12 +37,14 @@ struct LayerActivations {
   R* a = nullptr;    // [N,4C]   relu(h)^2
 };
 
+enum class Memory { allocated, planned };
+
 template <class R>
 class Model {
  public:
-  // Allocates everything; a step allocates nothing.
+  // Allocates everything; a step allocates nothing. A model that is only planned answers arena_bytes() alone.
   Model(const Config& config, const Layout& layout, Seams<R>& seams,
-        std::span<const int32_t> token_bytes);
+        std::span<const int32_t> token_bytes, Memory memory = Memory::allocated);
 
   // Mean nats per valid target (target -1 is ignored), summed in double.
   double forward(const R* weights, const int32_t* tokens, const int32_t* targets);

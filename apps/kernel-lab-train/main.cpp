@@ -236,6 +236,7 @@ int list_presets() {
     list.push_back({{"name", preset.name},
                     {"family", preset.family},
                     {"strength", preset.strength},
+                    {"device", preset.device},
                     {"description", preset.description},
                     {"parameters", preset.parameter_count()},
                     {"tokens_per_step", preset.tokens_per_step()},

@@ -19,6 +19,7 @@ struct TrainerPreset {
   std::string name;
   std::string family;
   double strength = 0;  // within a family, the next stronger is the next larger
+  std::optional<std::string> device;  // name of the engine it runs on; absent: any
   std::string description;
   int64_t parameters = 0;
   int64_t tokens_per_step = 0;
@@ -29,6 +30,7 @@ struct TrainerPreset {
     v("name", self.name, "name of the preset");
     v("family", self.family, "presets of one family differ in strength");
     v("strength", self.strength, "the next stronger preset is the next larger one");
+    v("device", self.device, "engine it runs on; null: any");
     v("description", self.description, "one sentence");
     v("parameters", self.parameters, "parameters of the model");
     v("tokens_per_step", self.tokens_per_step, "tokens in one optimiser step");

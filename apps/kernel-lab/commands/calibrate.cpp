@@ -29,13 +29,22 @@ struct Flags {
   bool aa = false, quick = false;
 };
 
-// The strongest preset whose leg fits the time budget, from one short probing leg each.
+// Those of the engine, of the family of the first of them, weakest first.
+std::vector<TrainerPreset> candidates(std::vector<TrainerPreset> presets, std::string_view engine) {
+  std::erase_if(presets, [engine](const auto& preset) { return preset.device && *preset.device != engine; });
+  if (presets.empty()) return presets;
+  const std::string family = presets.front().family;
+  std::erase_if(presets, [&family](const auto& preset) { return preset.family != family; });
+  std::sort(presets.begin(), presets.end(), [](const auto& a, const auto& b) { return a.strength < b.strength; });
+  return presets;
+}
+
+// The strongest preset whose leg fits the time budget, from one short probing leg each, up to the first that does not.
 Result<std::string> default_preset(const Context& context, const Catalogue& catalogue, Json& probes) {
   const TrainerClient trainer(TrainerClient::builtin());
-  KL_TRY(auto presets, trainer.presets());
-  std::sort(presets.begin(), presets.end(), [](const auto& a, const auto& b) { return a.strength < b.strength; });
+  KL_TRY(const auto presets, trainer.presets());
   std::string chosen;
-  for (const auto& preset : presets) {
+  for (const auto& preset : candidates(presets, context.engine->name())) {
     AaRequest probe;
     probe.engine = context.engine;
     probe.catalogue = &catalogue;
@@ -51,7 +60,8 @@ Result<std::string> default_preset(const Context& context, const Catalogue& cata
     probes.push_back({{"preset", preset.name}, {"strength", preset.strength}, {"status", to_string(record.status)},
                       {"step_ns", record.step_ns}, {"leg_seconds_for_30_steps", leg_seconds}, {"fits", fits},
                       {"reason", record.reason}});
-    if (fits) chosen = preset.name;
+    if (!fits) break;
+    chosen = preset.name;
   }
   if (chosen.empty())
     return make_error(Status::unstable, fmt::format("no preset holds {} steps in {} s here", kSteadySteps, kLegBudgetSeconds),
