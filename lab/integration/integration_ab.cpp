@@ -41,7 +41,8 @@ class Comparison {
     const auto& target = *request_.target;
     KL_TRY(const auto baseline_source, baseline());
     KL_TRY(const auto preset, trainer_.preset(request_.preset));
-    KL_TRY(const auto seams, trainer_.seams(request_.preset));
+    KL_TRY(auto seams, trainer_.seams(request_.preset));
+    std::erase_if(seams, [](const TrainerSeam& seam) { return !seam.on_path(); });
     const auto mine = std::find_if(seams.begin(), seams.end(), [&](const TrainerSeam& seam) {
       return !target.seam.empty() && seam.seam == target.seam;
     });

@@ -42,13 +42,16 @@ struct TrainerSeam {
   std::string seam;
   std::string target;  // whose library the seam holds
   std::vector<SeamShape> shapes;
+  std::optional<std::map<std::string, std::string>> opened_by;  // absent or empty: on the path
 
   template <class Self, class V>
   static void describe(Self& self, V& v) {
     v("seam", self.seam, "place in the training step");
     v("target", self.target, "target whose library fills it");
     v("shapes", self.shapes, "shapes at which the step calls it");
+    v("opened_by", self.opened_by, "preset fields that put it on the path; absent or empty: it is");
   }
+  bool on_path() const { return !opened_by || opened_by->empty(); }
   std::map<std::string, int64_t> calls_per_step() const;  // by operation, over all shapes
 };
 
