@@ -121,7 +121,7 @@ TEST(Optimiser, StateIsWhatAResumedRunNeeds) {
   OptimiserState to = second.optimiser.state();
   ASSERT_EQ(from.tensors.size(), 4u);
   for (size_t k = 0; k < from.tensors.size(); ++k)
-    std::copy(from.tensors[k].values.begin(), from.tensors[k].values.end(), to.tensors[k].values.begin());
+    std::copy(from.tensors[k].bytes.begin(), from.tensors[k].bytes.end(), to.tensors[k].bytes.begin());
   second.optimiser.set_steps(from.updates);
   for (int step = 2; step < 4; ++step) {
     draw(second, step);
