@@ -2,6 +2,7 @@
 // ideal kernel.
 #include <kernel_lab/oracle.hpp>
 
+#include <algorithm>
 #include <limits>
 #include <vector>
 
@@ -139,7 +140,8 @@ int evaluate(const CallTable& table, const Call<R>& call) {
   return 0;
 }
 
-// tanh and exp count as 10 operations each. An ideal pair makes the logits once.
+// tanh and exp count as 10 operations each. An ideal pair makes the logits once. Of token_bytes
+// only what targets name is read.
 int ideal_cost(const kl_problem& problem, Cost& cost) {
   const bool is_forward = problem.operation == KL_FORWARD;
   if (!is_forward && problem.operation != KL_BACKWARD) return -1;
@@ -150,7 +152,8 @@ int ideal_cost(const kl_problem& problem, Cost& cost) {
   const auto vocabulary = static_cast<double>(w.shape[0]);
   const double logits = rows * vocabulary, matrices = 4 * (rows + vocabulary) * width;
   if (is_forward)
-    cost = {matrices + rows * 8, rows * 4 + 16, logits * (2 * width + 23)};
+    cost = {matrices + rows * 4 + std::min(rows, vocabulary) * 4, rows * 4 + 16,
+            logits * (2 * width + 23)};
   else
     cost = {matrices + 4 * width * vocabulary + rows * 4 + 4, matrices, logits * (4 * width + 4)};
   return 0;

@@ -74,14 +74,6 @@ std::vector<CaseShape> small_shapes(const Target& target) {
   return shapes;
 }
 
-std::vector<std::vector<std::string>> presences(const OperationSpec& forward) {
-  std::vector<std::string> optional;
-  for (const TensorSpec& input : forward.inputs)
-    if (input.optional) optional.push_back(input.name);
-  if (optional.empty()) return {{}};
-  return {{}, optional};
-}
-
 // Forward and backward on the same draw.
 class Pair {
  public:

@@ -2,7 +2,6 @@
 #include "gradients.hpp"
 
 #include <lab/core/files.hpp>
-#include <lab/core/installation.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -16,11 +15,6 @@ using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
-
-const Catalogue& catalogue() {
-  static const Catalogue found = Catalogue::search(target_search_path({}));
-  return found;
-}
 
 // Targets with gradients: their second operation is called backward.
 std::vector<std::string> keys() {

@@ -2,6 +2,9 @@
 
 #include <lab/build/builder.hpp>
 #include <lab/core/installation.hpp>
+#include <lab/services/services.hpp>
+#include <lab/target/axes.hpp>
+#include <lab/verify/tensor_data.hpp>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -20,30 +23,25 @@ namespace {
 constexpr size_t kGuardBytes = 256;
 constexpr unsigned char kGuard = 0xA5, kPoison = 0xFF;  // four poison bytes are a float NaN
 
-// A named axis, a number, or a product of such.
+template <class T>
+T value_or_throw(Result<T> result) {
+  if (!result.ok()) throw std::runtime_error(result.error().what + "; " + result.error().remedy);
+  return std::move(result).value();
+}
+
 int64_t length_of(const std::string& axis, const Axes& axes) {
-  if (const auto found = axes.find(axis); found != axes.end()) return found->second;
-  const size_t star = axis.find('*');
-  if (star == std::string::npos) return std::stoll(axis);
-  return length_of(axis.substr(0, star), axes) * length_of(axis.substr(star + 1), axes);
+  return value_or_throw(axis_length(axis, axes));
 }
 
 int64_t product(const std::vector<int64_t>& shape) {
-  int64_t n = shape.empty() ? 0 : 1;
-  for (const int64_t length : shape) n *= length;
-  return n;
-}
-
-DLDataType type_of(const TensorSpec& spec) {
-  if (spec.dtype == "i32") return {kDLInt, 32, 1};
-  if (spec.dtype == "f64") return {kDLFloat, 64, 1};
-  return {kDLFloat, 32, 1};
+  return shape.empty() ? 0 : element_count(shape);
 }
 
 // A buffer between guard zones; its first byte is 64-byte aligned.
 class Guarded {
  public:
-  explicit Guarded(size_t bytes) : bytes_(bytes), memory_(bytes + 2 * kGuardBytes + 64, std::byte{kGuard}) {
+  explicit Guarded(size_t bytes)
+      : bytes_(bytes), memory_(bytes + 2 * kGuardBytes + 64, std::byte{kGuard}) {
     std::memset(data(), kPoison, bytes_);
   }
   std::byte* data() {
@@ -62,35 +60,27 @@ class Guarded {
   std::vector<std::byte> memory_;
 };
 
-template <class T>
-void write_as(const std::vector<double>& values, std::byte* to) {
-  for (size_t i = 0; i < values.size(); ++i) reinterpret_cast<T*>(to)[i] = static_cast<T>(values[i]);
-}
-template <class T>
-std::vector<double> read_as(const std::byte* from, size_t count) {
-  const T* values = reinterpret_cast<const T*>(from);
-  return std::vector<double>(values, values + count);
-}
-
 // A DLPack view of an array, and the memory behind it.
-struct Bound {
-  Bound(const Array& array, const TensorSpec& spec, bool with_values)
+struct Placed {
+  Placed(const Array& array, DLDataType dtype, bool with_values)
       : shape(array.shape),
-        type(type_of(spec)),
+        type(dtype),
         buffer(static_cast<size_t>(product(array.shape)) * type.bits / 8) {
-    view = {buffer.data(), {kDLCPU, 0}, static_cast<int32_t>(shape.size()), type,
-            shape.data(),  nullptr,     0};
+    view = {buffer.data(),
+            {kDLCPU, 0},
+            static_cast<int32_t>(shape.size()),
+            type,
+            shape.data(),
+            nullptr,
+            0};
     if (shape.empty()) view.data = nullptr;
     if (!with_values) return;
-    if (type.code == kDLInt) write_as<int32_t>(array.values, buffer.data());
-    else if (type.bits == 64) write_as<double>(array.values, buffer.data());
-    else write_as<float>(array.values, buffer.data());
+    from_doubles(type, array.values, buffer.data());
   }
   std::vector<double> values() {
-    const auto count = static_cast<size_t>(product(shape));
-    if (type.code == kDLInt) return read_as<int32_t>(buffer.data(), count);
-    if (type.bits == 64) return read_as<double>(buffer.data(), count);
-    return read_as<float>(buffer.data(), count);
+    std::vector<double> read(static_cast<size_t>(product(shape)));
+    to_doubles(type, buffer.data(), read);
+    return read;
   }
   std::vector<int64_t> shape;
   DLDataType type;
@@ -98,13 +88,17 @@ struct Bound {
   DLTensor view;
 };
 
-template <class T>
-T value_or_throw(Result<T> result) {
-  if (!result.ok()) throw std::runtime_error(result.error().what + "; " + result.error().remedy);
-  return std::move(result).value();
+void round_to(DLDataType type, std::vector<double>& values) {
+  std::vector<std::byte> bytes(values.size() * element_bytes(type));
+  from_doubles(type, values, bytes.data());
+  to_doubles(type, bytes.data(), values);
 }
 
 }  // namespace
+
+DLDataType type_of(const TensorSpec& spec, const std::string& dtype) {
+  return value_or_throw(dtype_from_name(spec.dtype == "T" ? dtype : spec.dtype));
+}
 
 Array& CallData::input(const std::string& name) {
   for (size_t i = 0; i < spec->inputs.size(); ++i)
@@ -118,10 +112,15 @@ size_t CallData::output_index(const std::string& name) const {
   throw std::logic_error("no output " + name);
 }
 
+const Catalogue& catalogue() {
+  static const Catalogue found = Catalogue::search(target_search_path({}));
+  return found;
+}
+
 OracleLibrary oracle_of(const Target& target) {
   const Builder builder(*value_or_throw(find_engine("cpu")));
-  return value_or_throw(OracleLibrary::load(
-      value_or_throw(builder.build_oracle(target.oracle())).path, target.key));
+  return value_or_throw(
+      OracleLibrary::load(value_or_throw(builder.build_oracle(target.oracle())).path, target.key));
 }
 
 const TargetUnderTest& target(const std::string& key) {
@@ -131,19 +130,20 @@ const TargetUnderTest& target(const std::string& key) {
   const Builder builder(cpu);
   Target spec = value_or_throw(read_target(Installation::find().targets / key));
   const auto kernel = [&](const std::filesystem::path& source) {
-    return value_or_throw(
-        KernelLibrary::load(value_or_throw(builder.build({source, "", {}})).path, key));
+    return LentKernel{value_or_throw(KernelLibrary::load(
+                          value_or_throw(builder.build({source, "", {}})).path, key)),
+                      &services(spec.services)};
   };
   OracleLibrary oracle = oracle_of(spec);
-  KernelLibrary champion = kernel(spec.champion(cpu).value());
-  KernelLibrary reference = kernel(spec.reference());
-  built[key] = std::make_unique<TargetUnderTest>(
-      TargetUnderTest{std::move(spec), std::move(oracle), std::move(champion), std::move(reference)});
+  LentKernel champion = kernel(spec.champion(cpu).value());
+  LentKernel reference = kernel(spec.reference());
+  built[key] = std::make_unique<TargetUnderTest>(TargetUnderTest{
+      std::move(spec), std::move(oracle), std::move(champion), std::move(reference)});
   return *built[key];
 }
 
 CallData make_call(const OperationSpec& operation, const Axes& axes, uint64_t seed, double scale,
-                   const std::vector<std::string>& absent) {
+                   const std::vector<std::string>& absent, const std::string& dtype) {
   std::mt19937_64 random(seed);
   std::normal_distribution<double> normal(0, scale);
   std::uniform_real_distribution<double> unit(0.5, 1.5);
@@ -155,6 +155,7 @@ CallData make_call(const OperationSpec& operation, const Axes& axes, uint64_t se
   CallData call;
   call.operation = operation.index;
   call.spec = &operation;
+  call.dtype = dtype;
   for (const ScalarSpec& scalar : operation.scalars) call.scalars.push_back(scalar.value);
   const auto shaped = [&](const TensorSpec& spec) {
     Array array;
@@ -167,16 +168,26 @@ CallData make_call(const OperationSpec& operation, const Axes& axes, uint64_t se
     Array array = shaped(spec);
     for (double& v : array.values) {
       switch (spec.kind) {
-        case InputKind::real: v = static_cast<float>(normal(random)); break;
-        case InputKind::unit: v = static_cast<float>(unit(random)); break;
-        case InputKind::fraction: v = static_cast<float>(unit(random) / 2); break;
-        case InputKind::count: v = static_cast<double>(random() % 8); break;
+        case InputKind::real:
+          v = normal(random);
+          break;
+        case InputKind::unit:
+          v = unit(random);
+          break;
+        case InputKind::fraction:
+          v = unit(random) / 2;
+          break;
+        case InputKind::count:
+          v = static_cast<double>(random() % 8);
+          break;
         case InputKind::index:
-          v = static_cast<double>(random() % static_cast<uint64_t>(length_of(spec.index_bound, axes)));
+          v = static_cast<double>(random() %
+                                  static_cast<uint64_t>(length_of(spec.index_bound, axes)));
           if (spec.ignore && random() % 8 == 0) v = static_cast<double>(*spec.ignore);
           break;
       }
     }
+    round_to(type_of(spec, dtype), array.values);
     return array;
   };
   for (const TensorSpec& spec : operation.inputs) call.inputs.push_back(filled(spec));
@@ -185,11 +196,38 @@ CallData make_call(const OperationSpec& operation, const Axes& axes, uint64_t se
   return call;
 }
 
-double terms_length(const TensorSpec& output, const Axes& axes) {
-  return output.terms.empty() ? 1 : static_cast<double>(length_of(output.terms, axes));
+std::vector<CallData> draw_calls(const TargetUnderTest& t, const CaseShape& shape, uint64_t seed,
+                                 double scale, const std::vector<std::string>& absent,
+                                 const std::function<void(CallData&)>& change) {
+  std::vector<CallData> calls;
+  std::map<std::string, Array> known;
+  for (const OperationSpec& operation : t.spec.operations) {
+    CallData& call = calls.emplace_back(make_call(operation, shape.axes, seed + calls.size(),
+                                                  calls.empty() ? scale : 1, absent, shape.dtype));
+    if (calls.size() == 1 && change) change(call);
+    for (size_t i = 0; i < call.inputs.size(); ++i)
+      call.inputs[i] = known.try_emplace(operation.inputs[i].name, call.inputs[i]).first->second;
+    if (calls.size() > 1 || t.spec.operations.size() == 1) continue;
+    const auto made = evaluate(t.oracle, call, false);
+    for (size_t o = 0; o < made.size(); ++o) {
+      Array& array = known[operation.outputs[o].name] = {call.outputs[o].shape, made[o].values};
+      round_to(type_of(operation.outputs[o], shape.dtype), array.values);
+    }
+  }
+  return calls;
 }
 
-std::vector<OracleOutput> evaluate(const OracleLibrary& oracle, const CallData& call, bool tracked) {
+std::vector<std::vector<std::string>> presences(const OperationSpec& first) {
+  std::vector<std::string> optional;
+  for (const auto* tensors : {&first.inputs, &first.outputs})
+    for (const TensorSpec& tensor : *tensors)
+      if (tensor.optional) optional.push_back(tensor.name);
+  if (optional.empty()) return {{}};
+  return {{}, optional};
+}
+
+std::vector<OracleOutput> evaluate(const OracleLibrary& oracle, const CallData& call,
+                                   bool tracked) {
   std::vector<OracleOutput> results;
   std::vector<oracle::Tensor> inputs, outputs;
   for (const Array& array : call.inputs)
@@ -212,14 +250,15 @@ std::vector<OracleOutput> evaluate(const OracleLibrary& oracle, const CallData& 
   return results;
 }
 
-std::vector<std::vector<double>> run(const KernelLibrary& kernel, const CallData& call,
+std::vector<std::vector<double>> run(const LentKernel& kernel, const CallData& call,
                                      std::vector<std::byte>& saved, int threads) {
-  std::vector<std::unique_ptr<Bound>> inputs, outputs;
+  std::vector<std::unique_ptr<Placed>> inputs, outputs;
+  const auto type = [&](const TensorSpec& spec) { return type_of(spec, call.dtype); };
   for (size_t i = 0; i < call.inputs.size(); ++i)
-    inputs.push_back(std::make_unique<Bound>(call.inputs[i], call.spec->inputs[i], true));
+    inputs.push_back(std::make_unique<Placed>(call.inputs[i], type(call.spec->inputs[i]), true));
   for (size_t i = 0; i < call.outputs.size(); ++i)
-    outputs.push_back(std::make_unique<Bound>(call.outputs[i], call.spec->outputs[i],
-                                              call.spec->outputs[i].mode != OutputMode::write));
+    outputs.push_back(std::make_unique<Placed>(call.outputs[i], type(call.spec->outputs[i]),
+                                               call.spec->outputs[i].mode != OutputMode::write));
   std::vector<DLTensor> input_views, output_views;
   for (const auto& bound : inputs) input_views.push_back(bound->view);
   for (const auto& bound : outputs) output_views.push_back(bound->view);
@@ -236,16 +275,15 @@ std::vector<std::vector<double>> run(const KernelLibrary& kernel, const CallData
                            call.scalars.data(),
                            threads,
                            0};
-  const kl_kernel_table& table = kernel.table();
+  const kl_kernel_table& table = kernel.library.table();
   const kl_result accepted = table.accepts(&problem);
   EXPECT_EQ(accepted.code, KL_OK) << (accepted.text != nullptr ? accepted.text : "");
   Guarded scratch(table.scratch_bytes(&problem));
   if (call.operation == KL_FORWARD) saved.assign(table.saved_bytes(&problem), std::byte{kPoison});
   Guarded lent(saved.size());
   std::memcpy(lent.data(), saved.data(), saved.size());
-  const kl_services services{sizeof(kl_services), 0, nullptr};
   kl_plan plan{};
-  EXPECT_EQ(table.prepare(&problem, &services, &plan).code, KL_OK);
+  EXPECT_EQ(table.prepare(&problem, kernel.services, &plan).code, KL_OK);
   const kl_call arguments{input_views.data(), output_views.data(), call.scalars.data(), lent.data(),
                           scratch.data()};
   EXPECT_EQ(table.run(&plan, &arguments, nullptr).code, KL_OK);
@@ -255,10 +293,8 @@ std::vector<std::vector<double>> run(const KernelLibrary& kernel, const CallData
   EXPECT_TRUE(lent.intact()) << "saved overflow";
   for (size_t i = 0; i < inputs.size(); ++i) {
     EXPECT_TRUE(inputs[i]->buffer.intact()) << "wrote beside input " << i;
-    const Bound fresh(call.inputs[i], call.spec->inputs[i], true);
-    EXPECT_EQ(std::memcmp(const_cast<Bound&>(fresh).buffer.data(), inputs[i]->buffer.data(),
-                          fresh.buffer.size()),
-              0)
+    Placed fresh(call.inputs[i], type(call.spec->inputs[i]), true);
+    EXPECT_EQ(std::memcmp(fresh.buffer.data(), inputs[i]->buffer.data(), fresh.buffer.size()), 0)
         << "wrote input " << i;
   }
   std::vector<std::vector<double>> results;
@@ -269,16 +305,19 @@ std::vector<std::vector<double>> run(const KernelLibrary& kernel, const CallData
   return results;
 }
 
-void expect_within_bound(const std::vector<std::vector<double>>& got,
+Bound bound_of(const Target& target, const CallData& call, size_t output, const Axes& axes) {
+  const TensorSpec& spec = call.spec->outputs[output];
+  return make_bound(target, type_of(spec, call.dtype), length_of(spec.terms, axes), true);
+}
+
+void expect_within_bound(const Target& target, const std::vector<std::vector<double>>& got,
                          const std::vector<OracleOutput>& expected, const CallData& call,
                          const Axes& axes, const std::string& what) {
-  constexpr double u = 0x1p-24, smallest_normal = 0x1p-126;
   for (size_t o = 0; o < expected.size(); ++o) {
-    const double factor = 6 * std::sqrt(terms_length(call.spec->outputs[o], axes)) * u;
+    const Bound allowed = bound_of(target, call, o, axes);
     for (size_t i = 0; i < expected[o].values.size(); ++i) {
       const double y = expected[o].values[i], value = got[o][i];
-      const double bound =
-          u * std::fabs(y) + factor * std::max(expected[o].terms[i], smallest_normal);
+      const double bound = allowed(y, expected[o].terms[i]);
       const bool right = std::isnan(y)   ? std::isnan(value)
                          : std::isinf(y) ? value == y
                                          : std::fabs(value - y) <= bound;
