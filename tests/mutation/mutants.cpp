@@ -63,6 +63,76 @@ const std::vector<Mutant>& seeded_bugs() {
        "nll_sum += static_cast<double>(static_cast<_Float16>(nll[n]));"},
       {"loss_prelude", "wrong_target", "std::tanh(z[target] / softcap))",
        "std::tanh(z[target > 0 ? target - 1 : 0] / softcap))"},
+
+      {"residual_rmsnorm", "stream_gradient_dropped", "dresidual[c] = dsum[c] + r *",
+       "dresidual[c] = r *"},
+      {"residual_rmsnorm", "missing_scale", "squares / static_cast<double>(columns) + eps",
+       "squares + eps"},
+      {"residual_rmsnorm", "dropped_term", "(dy[c] - sum[c] * r * mean)", "dy[c]"},
+
+      {"rope_qk_fused", "rotates_one_half_the_other_way", "c[d - half] - double{x[d - half]}",
+       "c[d - half] + double{x[d - half]}"},
+      {"rope_qk_fused", "gradient_turned_on", "dy(d) * c[d] - dy(d + half) * s[d]",
+       "dy(d) * c[d] + dy(d + half) * s[d]"},
+      {"rope_qk_fused", "heads_of_k_placed_as_those_of_q", "head / p.heads[which] % p.length",
+       "head / p.heads[0] % p.length"},
+
+      {"flash_attention", "window_one_short", "static_cast<double>(i) - window",
+       "static_cast<double>(i) - window + 1"},
+      {"flash_attention", "delta_left_out", "(dot(d_o + at, v + key, p.D) - delta)",
+       "dot(d_o + at, v + key, p.D)"},
+      {"flash_attention", "heads_share_keys_in_turn", "h / (H / K)", "h % K"},
+
+      {"softmax", "mask_of_the_next_row", "mask[n % plan.mask_rows",
+       "mask[(n + 1) % plan.mask_rows"},
+      {"softmax", "dropped_maximum", "std::exp(p[k] - largest)", "std::exp(p[k])"},
+      {"softmax", "dropped_sum_in_gradient", "p[k] * (dp[k] - sum)", "p[k] * dp[k]"},
+
+      {"cross_entropy_prelude", "ignored_rows_take_a_logit", "target == -1 ? lse",
+       "target == -1 ? z[0]"},
+      {"cross_entropy_prelude", "ignored_rows_have_a_gradient", "? dlse[n] + dtarget[n]",
+       "? dlse[n]"},
+      {"cross_entropy_prelude", "target_gradient_overwrites", "dz[target] += dtarget[n]",
+       "dz[target] = dtarget[n]"},
+
+      {"fused_mlp", "missing_square", "a[i] = relu(h[i]) * relu(h[i])", "a[i] = relu(h[i])"},
+      {"fused_mlp", "dropped_factor", "dh[i] *= 2 * relu(h[i])", "dh[i] *= relu(h[i])"},
+      {"fused_mlp", "weight_gradient_overwrites", "x, C, 1, dw1, C", "x, C, 0, dw1, C"},
+
+      {"attention_prelude", "gate_without_its_two", "2 / (1 + std::exp(-s))",
+       "1 / (1 + std::exp(-s))"},
+      {"attention_prelude", "gradient_of_v_alone", "i > 0, dx, p.width", "0, dx, p.width"},
+      {"attention_prelude", "gate_gradient_not_added_to_that_of_x", "dx[n * p.width + c] += ds *",
+       "dx[n * p.width + c] += 0 * ds *"},
+
+      {"value_embed_gate", "gate_of_the_row_before", "gate_of(x + n * p.x_row",
+       "gate_of(x + (n > 0 ? n - 1 : 0) * p.x_row"},
+      {"value_embed_gate", "off_by_one_tail",
+       "c < kGateColumns; ++c) s +=", "c < kGateColumns - 1; ++c) s +="},
+      {"value_embed_gate", "wrong_slope", "gate * (1 - gate / 2)", "gate * (1 - gate)"},
+
+      {"optimizer_update", "second_moment_not_corrected", "std::sqrt(v[i] / correction2)",
+       "std::sqrt(v[i])"},
+      {"optimizer_update", "no_nesterov", "update = mu * momentum[i] + (1 - mu) * g[i]",
+       "update = momentum[i]"},
+      {"optimizer_update", "decay_everywhere", "(update * p[i] >= 0 ? rate * decay * p[i] : 0)",
+       "rate * decay * p[i]"},
+      {"optimizer_update", "rate_blind_to_the_shape",
+       "h[0] * std::sqrt(std::max(1.0f, float(rows) / float(columns)))", "h[0]"},
+
+      {"reduce", "last_row_only", "all += row;", "all = row;"},
+      {"reduce", "off_by_one_tail", "c < p.columns; ++c) row", "c + 1 < p.columns; ++c) row"},
+      {"reduce", "low_precision_accumulator", "double row = 0;", "_Float16 row = 0;"},
+
+      {"ve_lookup_reshape", "gradient_overwrites", "to[tokens[n] * p.width + c] += from",
+       "to[tokens[n] * p.width + c] = from"},
+      {"ve_lookup_reshape", "neighbour", "from[tokens[n] * p.width + c]",
+       "from[tokens[n] * p.width + (c > 0 ? c - 1 : 0)]"},
+
+      {"logits_softcap", "missing_scale", "s * t :", "t :"},
+      {"logits_softcap", "slope_not_squared", "(1 - t * t)", "(1 - t)"},
+      {"logits_softcap", "clipped", "std::tanh(z[i] / s)",
+       "std::fmax(-1.0f, std::fmin(1.0f, z[i] / s))"},
   };
   return bugs;
 }

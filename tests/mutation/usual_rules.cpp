@@ -33,11 +33,6 @@ Tensors tensors_of(const std::vector<TensorData>& list) {
   return tensors;
 }
 
-kl_result no_service(char, char, int64_t, int64_t, int64_t, float, const float*, int64_t,
-                     const float*, int64_t, float, float*, int64_t) {
-  return {KL_UNSUPPORTED, nullptr};
-}
-
 bool agree(double got, double y, double limit) {
   return (std::isnan(got) && std::isnan(y)) || got == y || std::fabs(got - y) <= limit;
 }
@@ -55,8 +50,8 @@ void judge(const OracleOutput& expected, const std::vector<double>& got, UsualRu
                            static_cast<double>(within) >= 0.99 * static_cast<double>(got.size());
 }
 
-bool run_case(const kl_kernel_table& kernel, const CaseData& data, UsualRules& rules) {
-  const kl_services services{sizeof(kl_services), 0, no_service};
+bool run_case(const kl_kernel_table& kernel, const kl_services& lent, const CaseData& data,
+              UsualRules& rules) {
   std::vector<std::byte> saved;
   for (size_t op = 0; op < data.operations.size(); ++op) {
     const OperationData& operation = data.operations[op];
@@ -73,7 +68,7 @@ bool run_case(const kl_kernel_table& kernel, const CaseData& data, UsualRules& r
     if (op == 0) saved.resize(kernel.saved_bytes(&problem));
     std::vector<std::byte> scratch(kernel.scratch_bytes(&problem));
     kl_plan plan{};
-    if (kernel.prepare(&problem, &services, &plan).code != KL_OK) return false;
+    if (kernel.prepare(&problem, &lent, &plan).code != KL_OK) return false;
     const kl_call call{inputs.views.data(), outputs.views.data(), operation.scalars.data(),
                        saved.data(), scratch.data()};
     if (kernel.run(&plan, &call, nullptr).code != KL_OK) return false;
@@ -89,10 +84,11 @@ bool run_case(const kl_kernel_table& kernel, const CaseData& data, UsualRules& r
 
 }  // namespace
 
-UsualRules judge_by_usual_rules(const kl_kernel_table& kernel, const std::vector<CaseData>& cases) {
+UsualRules judge_by_usual_rules(const kl_kernel_table& kernel, const kl_services& lent,
+                                const std::vector<CaseData>& cases) {
   UsualRules rules;
   for (const CaseData& data : cases)
-    if (!run_case(kernel, data, rules)) return {false, false, false};
+    if (!run_case(kernel, lent, data, rules)) return {false, false, false};
   return rules;
 }
 

@@ -15,6 +15,7 @@ struct UsualRules {
 };
 
 // Runs forward and backward of each case with the library; a kernel that refuses fails every rule.
-UsualRules judge_by_usual_rules(const kl_kernel_table& kernel, const std::vector<CaseData>& cases);
+UsualRules judge_by_usual_rules(const kl_kernel_table& kernel, const kl_services& lent,
+                                const std::vector<CaseData>& cases);
 
 }  // namespace kl
