@@ -1,9 +1,9 @@
-// Layer normalisation for CPUs. A row is read from memory once: the mean, the variance around it
-// and the result are three passes, of which two hit the first cache.
-//   forward   read x, write y
+// Layer normalisation for CPUs. A row is read from memory once: its sums and the result are two
+// passes, of which one hits the first cache.
+//   forward   read x, write y; sums around the row's first element give mean and variance, kept
 //   backward  read dy and x, write dx; dw and db are summed over four rows in registers, then per
-//   slot
-//             in scratch, then over slots in order: the same bits for the same number of threads.
+//             slot in scratch, then over slots in order: the same bits for the same number of
+//             threads.
 #include <kernel_lab/kernel.hpp>
 #include <kernel_lab/lanes.hpp>
 
@@ -67,9 +67,10 @@ size_t scratch_bytes(const kl_problem* p) {
   return static_cast<size_t>(slots_of(p) * 2 * padded(p->inputs[0].shape[1])) * sizeof(float);
 }
 
-size_t saved_bytes(const kl_problem*) {
-  return 0;
-}  // the moments cost less to compute than to read
+// Mean and scale of each row: backward has as much to compute as to move.
+size_t saved_bytes(const kl_problem* p) {
+  return static_cast<size_t>(p->inputs[0].shape[0]) * 2 * sizeof(float);
+}
 
 kl_result prepare(const kl_problem* p, const kl_services*, kl_plan* plan) {
   if (const kl_result verdict = accepts(p); verdict.code != KL_OK) return verdict;
@@ -106,107 +107,163 @@ inline __attribute__((always_inline)) void for_vectors(int64_t columns, F f) {
 }
 struct Chains {
   Lanes chain[4] = {};
-  double total() const { return kl::sum_of((chain[0] + chain[1]) + (chain[2] + chain[3])); }
+  Lanes total() const { return (chain[0] + chain[1]) + (chain[2] + chain[3]); }
 };
 
-// What a row needs before it can be written. The sums of g = dy*w are backward's.
-struct RowSums {
-  float mean, scale;       // scale: 1/sqrt(variance + eps)
-  float mean_g, mean_g_n;  // n: the normed row
+// Of a row; `saved` holds them. scale: 1/sqrt(variance + eps).
+struct Moments {
+  float mean, scale;
 };
 
 // Rows that leave the range of float.
-RowSums wide_sums(const float* x, const float* dy, const float* w, int64_t columns, double eps) {
+Moments wide_moments(const float* x, int64_t columns, double eps) {
   const auto count = static_cast<double>(columns);
-  double sum = 0, squares = 0, g_sum = 0, product = 0;
+  double sum = 0, squares = 0;
   for (int64_t c = 0; c < columns; ++c) sum += x[c];
-  for (int64_t c = 0; c < columns; ++c) {
-    const double centred = x[c] - sum / count, g = dy == nullptr ? 0 : double{dy[c]} * w[c];
-    squares += centred * centred;
-    g_sum += g;
-    product += g * centred;
-  }
-  const double scale = 1.0 / std::sqrt(squares / count + eps);
-  return {static_cast<float>(sum / count), static_cast<float>(scale),
-          static_cast<float>(g_sum / count), static_cast<float>(product * scale / count)};
+  for (int64_t c = 0; c < columns; ++c) squares += (x[c] - sum / count) * (x[c] - sum / count);
+  return {static_cast<float>(sum / count),
+          static_cast<float>(1 / std::sqrt(squares / count + eps))};
 }
 
-inline __attribute__((always_inline)) float mean_of(const float* x, int64_t columns) {
-  Chains sum;
-  for_vectors(
-      columns, [&](int chain, int64_t c, int64_t n)
-                   __attribute__((always_inline)) { sum.chain[chain] += load(x + c, n); });
-  return static_cast<float>(sum.total() / static_cast<double>(columns));
+// Mean, then the squares around it.
+Moments moments_in_two_passes(const float* x, int64_t columns, double eps) {
+  const auto count = static_cast<double>(columns);
+  Chains sum, squares;
+  for_vectors(columns,
+              [&](int chain, int64_t c, int64_t n) { sum.chain[chain] += load(x + c, n); });
+  const auto mean = static_cast<float>(kl::sum_of(sum.total()) / count);
+  for_vectors(columns, [&](int chain, int64_t c, int64_t n) {
+    const Lanes centred = only(load(x + c, n) - kl::lanes(mean), n);
+    squares.chain[chain] += centred * centred;
+  });
+  const double square = kl::sum_of(squares.total());
+  if (!(square <= FLT_MAX && square / count + eps > 1e-30)) return wide_moments(x, columns, eps);
+  return {mean, static_cast<float>(1 / std::sqrt(square / count + eps))};
 }
 
-template <bool back>
-inline __attribute__((always_inline)) RowSums sums_around(float mean, const float* x,
-                                                          const float* dy, const float* w,
-                                                          int64_t columns, double eps) {
+// From a row's sums around its first element. Where that is far from the mean, which would cancel,
+// and where sums leave the range, two passes are made.
+inline Moments moments_of(float sum, float squares, const float* x, int64_t columns, double eps) {
   const double inverse_columns = 1 / static_cast<double>(columns);
-  Chains squares, g_sum, product;
+  const double shift = sum * inverse_columns;
+  const double variance = squares * inverse_columns - shift * shift;
+  const bool safe =
+      shift * shift <= 4 * variance + eps && squares <= FLT_MAX && variance + eps > 1e-30;
+  if (!safe) return moments_in_two_passes(x, columns, eps);
+  return {static_cast<float>(x[0] + shift), static_cast<float>(1 / std::sqrt(variance + eps))};
+}
+
+// f(i, a, b): two vectors to be summed of row i; g(i, sum_a, sum_b). Rows are summed in pairs, the
+// last of an odd number beside nothing.
+template <int rows, class F, class G>
+inline __attribute__((always_inline)) void sum_rows(F f, G g) {
+  Lanes a[rows + 1] = {}, b[rows + 1] = {};
+  for (int i = 0; i < rows; ++i) f(i, a[i], b[i]);
+  for (int i = 0; i < rows; i += 2) {
+    const kl::FourSums sums = kl::sums_of(a[i], b[i], a[i + 1], b[i + 1]);
+    g(i, sums.of[0], sums.of[1]);
+    if (i + 1 < rows) g(i + 1, sums.of[2], sums.of[3]);
+  }
+}
+
+// A few rows: what one row waits for overlaps with the sums of the next.
+template <int rows>
+void forward_rows(const float* x, const float* w, const float* b, float* y, Moments* moments,
+                  int64_t columns, double eps) {
+  sum_rows<rows>(
+      [&](int i, Lanes& sum, Lanes& squares) __attribute__((always_inline)) {
+        const float* row = x + i * columns;
+        const Lanes first = kl::lanes(row[0]);
+        Chains sums, sums_of_squares;
+        for_vectors(
+            columns, [&](int chain, int64_t c, int64_t n) __attribute__((always_inline)) {
+              const Lanes d = only(load(row + c, n) - first, n);
+              sums.chain[chain] += d;
+              sums_of_squares.chain[chain] += d * d;
+            });
+        sum = sums.total();
+        squares = sums_of_squares.total();
+      },
+      [&](int i, float sum, float squares) __attribute__((always_inline)) {
+        moments[i] = moments_of(sum, squares, x + i * columns, columns, eps);
+      });
+  Lanes mean[rows], scale[rows];  // in registers: a store to y might change them in memory
+  for (int i = 0; i < rows; ++i) {
+    mean[i] = kl::lanes(moments[i].mean);
+    scale[i] = kl::lanes(moments[i].scale);
+  }
   for_vectors(
-      columns, [&](int chain, int64_t c, int64_t n) __attribute__((always_inline)) {
-        const Lanes centred = only(load(x + c, n) - kl::lanes(mean), n);
-        squares.chain[chain] += centred * centred;
-        if constexpr (back) {
-          const Lanes g = load(dy + c, n) * load(w + c, n);
-          g_sum.chain[chain] += g;
-          product.chain[chain] += g * centred;
+      columns, [&](int, int64_t c, int64_t n) __attribute__((always_inline)) {
+        const Lanes weight = load(w + c, n), bias = load(b + c, n);
+        for (int i = 0; i < rows; ++i) {
+          const Lanes centred = load(x + i * columns + c, n) - mean[i];
+          store(y + i * columns + c, centred * scale[i] * weight + bias, n);
         }
       });
-  const double square = squares.total(), dot = product.total();
-  const bool in_range =
-      square <= FLT_MAX && std::fabs(dot) <= FLT_MAX && square * inverse_columns + eps > 1e-30;
-  if (!in_range) return wide_sums(x, back ? dy : nullptr, w, columns, eps);
-  const double scale = 1.0 / std::sqrt(square * inverse_columns + eps);
-  return {mean, static_cast<float>(scale), static_cast<float>(g_sum.total() * inverse_columns),
-          static_cast<float>(dot * scale * inverse_columns)};
 }
 
-// The sums of a few rows: what one row waits for overlaps with the sums of the next.
-template <bool back, int rows>
-inline __attribute__((always_inline)) void sums_of(RowSums* sums, const float* x, const float* dy,
-                                                   const float* w, int64_t columns, double eps) {
-  float means[rows];
-  for (int i = 0; i < rows; ++i) means[i] = mean_of(x + i * columns, columns);
-  for (int i = 0; i < rows; ++i)
-    sums[i] = sums_around<back>(means[i], x + i * columns, dy + (back ? i * columns : 0), w,
-                                columns, eps);
-}
-
-template <int rows>
-void forward_rows(const float* x, const float* w, const float* b, float* y, int64_t columns,
-                  double eps) {
-  RowSums sums[rows];
-  sums_of<false, rows>(sums, x, nullptr, w, columns, eps);
-  for (int i = 0; i < rows; ++i, x += columns, y += columns) {
-    const Lanes mean = kl::lanes(sums[i].mean), scale = kl::lanes(sums[i].scale);
-    for_vectors(
-        columns, [&](int, int64_t c, int64_t n) __attribute__((always_inline)) {
-          store(y + c, (load(x + c, n) - mean) * scale * load(w + c, n) + load(b + c, n), n);
-        });
+// Means over a row of g = dy*w, and of g times the normed row.
+struct GradientMeans {
+  float g, g_n;
+};
+GradientMeans wide_means(const float* x, const float* dy, const float* w, int64_t columns,
+                         const Moments& moments) {
+  double g_sum = 0, product = 0;
+  for (int64_t c = 0; c < columns; ++c) {
+    const double g = double{dy[c]} * w[c];
+    g_sum += g;
+    product += g * (double{x[c]} - moments.mean);
   }
+  const auto count = static_cast<double>(columns);
+  return {static_cast<float>(g_sum / count), static_cast<float>(product * moments.scale / count)};
 }
 
 // dx of a few rows, and their part of dw and db added to the slot's share.
 template <int rows>
-void backward_rows(const float* dy, const float* x, const float* w, float* dx, float* dw, float* db,
-                   int64_t columns, double eps) {
-  RowSums sums[rows];
-  sums_of<true, rows>(sums, x, dy, w, columns, eps);
+void backward_rows(const float* dy, const float* x, const float* w, const Moments* moments,
+                   float* dx, float* dw, float* db, int64_t columns) {
+  const double inverse_columns = 1 / static_cast<double>(columns);
+  Lanes mean[rows], scale[rows];  // in registers: a store to dx might change them in memory
+  GradientMeans means[rows];
+  for (int i = 0; i < rows; ++i) {
+    mean[i] = kl::lanes(moments[i].mean);
+    scale[i] = kl::lanes(moments[i].scale);
+  }
+  sum_rows<rows>(
+      [&](int i, Lanes& g_sum, Lanes& product) __attribute__((always_inline)) {
+        Chains g_sums, products;
+        for_vectors(
+            columns, [&](int chain, int64_t c, int64_t n) __attribute__((always_inline)) {
+              const Lanes g = load(dy + i * columns + c, n) * load(w + c, n);
+              g_sums.chain[chain] += g;
+              products.chain[chain] += g * (load(x + i * columns + c, n) - mean[i]);
+            });
+        g_sum = g_sums.total();
+        product = products.total();
+      },
+      [&](int i, float g_sum, float product) __attribute__((always_inline)) {
+        const double dot = double{product} * moments[i].scale;
+        means[i] = {static_cast<float>(g_sum * inverse_columns),
+                    static_cast<float>(dot * inverse_columns)};
+        if (!(std::fabs(product) <= FLT_MAX && std::fabs(g_sum) <= FLT_MAX))
+          means[i] = wide_means(x + i * columns, dy + i * columns, w, columns, moments[i]);
+      });
+  Lanes mean_g[rows], mean_g_n[rows];
+  for (int i = 0; i < rows; ++i) {
+    mean_g[i] = kl::lanes(means[i].g);
+    mean_g_n[i] = kl::lanes(means[i].g_n);
+  }
   for_vectors(
       columns, [&](int, int64_t c, int64_t n) __attribute__((always_inline)) {
         const Lanes weight = load(w + c, n);
         Lanes w_sum{}, b_sum{};
         for (int i = 0; i < rows; ++i) {
-          const RowSums& s = sums[i];
-          const Lanes scale = kl::lanes(s.scale), g = load(dy + i * columns + c, n);
-          const Lanes normed = (load(x + i * columns + c, n) - kl::lanes(s.mean)) * scale;
+          const Lanes g = load(dy + i * columns + c, n);
+          const Lanes normed = (load(x + i * columns + c, n) - mean[i]) * scale[i];
           w_sum += g * normed;
           b_sum += g;
-          const Lanes v = g * weight - kl::lanes(s.mean_g) - normed * kl::lanes(s.mean_g_n);
-          store(dx + i * columns + c, scale * v, n);
+          const Lanes v = g * weight - mean_g[i] - normed * mean_g_n[i];
+          store(dx + i * columns + c, scale[i] * v, n);
         }
         kl::store(dw + c, kl::load(dw + c) + w_sum);  // shares are padded
         kl::store(db + c, kl::load(db + c) + b_sum);
@@ -224,8 +281,8 @@ void backward_slot(const Plan& plan, const kl_call* call, int32_t slot, float* d
   const auto rows = [&](auto count) {
     backward_rows<count>(kl::data<const float>(call->inputs[0]) + n * columns,
                          kl::data<const float>(call->inputs[1]) + n * columns, w,
-                         kl::data<float>(call->outputs[0]) + n * columns, dw, db, columns,
-                         call->scalars[0]);
+                         static_cast<const Moments*>(call->saved) + n,
+                         kl::data<float>(call->outputs[0]) + n * columns, dw, db, columns);
     n += count;
   };
   while (n + kRowsPerBlock <= end) rows(std::integral_constant<int, kRowsPerBlock>());
@@ -244,15 +301,17 @@ void forward(const Plan& plan, const kl_call* call) {
   const float* w = kl::data<const float>(call->inputs[1]);
   const float* b = kl::data<const float>(call->inputs[2]);
   float* y = kl::data<float>(call->outputs[0]);
+  auto* moments = static_cast<Moments*>(call->saved);
   const int64_t columns = plan.columns;
   for_each_slot(plan, [=](int32_t slot) {
     int64_t n = plan.rows * slot / plan.slots;
     const int64_t end = plan.rows * (slot + 1) / plan.slots;
     for (; n + kRowsPerBlock <= end; n += kRowsPerBlock)
-      forward_rows<kRowsPerBlock>(x + n * columns, w, b, y + n * columns, columns,
+      forward_rows<kRowsPerBlock>(x + n * columns, w, b, y + n * columns, moments + n, columns,
                                   call->scalars[0]);
     for (; n < end; ++n)
-      forward_rows<1>(x + n * columns, w, b, y + n * columns, columns, call->scalars[0]);
+      forward_rows<1>(x + n * columns, w, b, y + n * columns, moments + n, columns,
+                      call->scalars[0]);
   });
 }
 
