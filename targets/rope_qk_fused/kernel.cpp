@@ -56,6 +56,12 @@ kl_result accepts(const kl_problem* p) {
 
 size_t no_bytes(const kl_problem*) { return 0; }
 
+// 1/rms of every head of q, then of k.
+size_t saved_bytes(const kl_problem* p) {
+  const int64_t* q = p->inputs[0].shape;
+  return static_cast<size_t>(q[0] * q[1] * (q[2] + p->inputs[1].shape[2])) * sizeof(float);
+}
+
 kl_result prepare(const kl_problem* p, const kl_services*, kl_plan* plan) {
   if (const kl_result verdict = accepts(p); verdict.code != KL_OK) return verdict;
   const int64_t* q = p->inputs[0].shape;
@@ -114,59 +120,80 @@ inline Pairs turned_back(Pairs y, const Angles& a, int64_t d, int64_t n) {
 
 // Sums over a head that leave the range of float, or vanish in it where eps does not hide that, are
 // taken again in double.
-struct Sums {
-  double squares, products;
-};
-bool in_range(const Sums& sums, double eps, int64_t half) {
-  return sums.squares <= FLT_MAX && sums.squares + eps * static_cast<double>(2 * half) > 1e-30 &&
-         std::fabs(sums.products) <= FLT_MAX;
-}
-Sums wide_sums(const float* x, const float* dout, const Angles& a) {
-  Sums sums{0, 0};
+constexpr double kLeastSquares = 1e-30;
+double wide_squares(const float* x, const Angles& a) {
+  double squares = 0;
   for (int64_t d = 0; d < a.half; ++d) {
     const double x1 = x[d], x2 = x[d + a.half], c = a.cosine[d], s = a.sine[d];
     const double y1 = x1 * c + x2 * s, y2 = x2 * c - x1 * s;
-    sums.squares += y1 * y1 + y2 * y2;
-    if (dout != nullptr) sums.products += dout[d] * y1 + dout[d + a.half] * y2;
+    squares += y1 * y1 + y2 * y2;
   }
-  return sums;
+  return squares;
+}
+double wide_products(const float* x, const float* dout, const Angles& a) {
+  double products = 0;
+  for (int64_t d = 0; d < a.half; ++d) {
+    const double x1 = x[d], x2 = x[d + a.half], c = a.cosine[d], s = a.sine[d];
+    products += dout[d] * (x1 * c + x2 * s) + dout[d + a.half] * (x2 * c - x1 * s);
+  }
+  return products;
 }
 
-// One head of q or k; `dout` is backward's. dy = (dout - y * slope) / rms, slope = mean(dout*y) /
-// rms^2.
-template <bool back, int kept>
-inline __attribute__((always_inline)) void one_head(const float* dout, const float* x, float* out,
-                                                    const Angles& a, double inverse_depth,
-                                                    double eps) {
+// out = y * r. Returns r, which backward needs.
+template <int kept>
+inline __attribute__((always_inline)) float forward_head(const float* x, float* out,
+                                                         const Angles& a, double inverse_depth,
+                                                         double eps) {
   Pairs keep[kept > 0 ? kept : 1];
-  Lanes squares[2] = {}, products[2] = {};
+  Lanes sums[2] = {};
   for_vectors<kept>(
       a.half, [&](int i, int64_t d, int64_t n) __attribute__((always_inline)) {
         const Pairs y = turned(x, a, d, n);
-        squares[0] += y.first * y.first;
-        squares[1] += y.second * y.second;
-        if constexpr (back) {
-          products[0] += load(dout + d, n) * y.first;
-          products[1] += load(dout + a.half + d, n) * y.second;
-        }
+        sums[0] += y.first * y.first;
+        sums[1] += y.second * y.second;
         if constexpr (kept > 0) keep[i] = y;
       });
-  Sums sums{kl::sum_of(squares[0] + squares[1]), 0};
-  if constexpr (back) sums.products = kl::sum_of(products[0] + products[1]);
-  if (!in_range(sums, eps, a.half)) sums = wide_sums(x, back ? dout : nullptr, a);
-  const double r = 1.0 / std::sqrt(sums.squares * inverse_depth + eps);
-  const Lanes scale = kl::lanes(static_cast<float>(r));
-  const Lanes slope = kl::lanes(static_cast<float>(sums.products * inverse_depth * r * r));
+  double squares = kl::sum_of(sums[0] + sums[1]);
+  if (!(squares <= FLT_MAX && squares * inverse_depth + eps > kLeastSquares * inverse_depth))
+    squares = wide_squares(x, a);
+  const auto r = static_cast<float>(1.0 / std::sqrt(squares * inverse_depth + eps));
+  const Lanes scale = kl::lanes(r);
+  for_vectors<kept>(
+      a.half, [&](int i, int64_t d, int64_t n) __attribute__((always_inline)) {
+        const Pairs y = kept > 0 ? keep[i] : turned(x, a, d, n);
+        store(out + d, y.first * scale, n);
+        store(out + a.half + d, y.second * scale, n);
+      });
+  return r;
+}
+
+// dy = (dout - y * slope) * r, slope = mean(dout*y) * r^2.
+template <int kept>
+inline __attribute__((always_inline)) void backward_head(const float* dout, const float* x, float r,
+                                                         float* dx, const Angles& a,
+                                                         double inverse_depth) {
+  Pairs keep[kept > 0 ? kept : 1];
+  Lanes sums[2] = {};
+  for_vectors<kept>(
+      a.half, [&](int i, int64_t d, int64_t n) __attribute__((always_inline)) {
+        const Pairs y = turned(x, a, d, n);
+        sums[0] += load(dout + d, n) * y.first;
+        sums[1] += load(dout + a.half + d, n) * y.second;
+        if constexpr (kept > 0) keep[i] = y;
+      });
+  double products = kl::sum_of(sums[0] + sums[1]);
+  const double factor = double{r} * r * inverse_depth;
+  if (!(std::fabs(products) <= FLT_MAX && factor * kLeastSquares < 1))
+    products = wide_products(x, dout, a);
+  const Lanes scale = kl::lanes(r), slope = kl::lanes(static_cast<float>(products * factor));
   for_vectors<kept>(
       a.half, [&](int i, int64_t d, int64_t n) __attribute__((always_inline)) {
         Pairs y = kept > 0 ? keep[i] : turned(x, a, d, n);
-        if constexpr (back) {
-          y.first = load(dout + d, n) - y.first * slope;
-          y.second = load(dout + a.half + d, n) - y.second * slope;
-          y = turned_back(y, a, d, n);
-        }
-        store(out + d, y.first * scale, n);
-        store(out + a.half + d, y.second * scale, n);
+        y.first = load(dout + d, n) - y.first * slope;
+        y.second = load(dout + a.half + d, n) - y.second * slope;
+        y = turned_back(y, a, d, n);
+        store(dx + d, y.first * scale, n);
+        store(dx + a.half + d, y.second * scale, n);
       });
 }
 
@@ -179,13 +206,21 @@ void positions(const Plan& plan, const kl_call* call, int64_t n, int64_t end) {
     const float* first = kl::data<const float>(call->inputs[which]);
     const float* x = back ? kl::data<const float>(call->inputs[2 + which]) : first;
     float* out = kl::data<float>(call->outputs[which]);
-    const int64_t depth = 2 * plan.half, row = plan.heads[which] * depth;
+    const int64_t depth = 2 * plan.half, heads = plan.heads[which];
+    float* inverse_rms =
+        static_cast<float*>(call->saved) + (which == 0 ? 0 : plan.positions * plan.heads[0]);
     for (int64_t position = n; position < end; ++position) {
       const int64_t angle = position % plan.length * plan.half;
       const Angles angles{kl::data<const float>(call->inputs[tables]) + angle,
                           kl::data<const float>(call->inputs[tables + 1]) + angle, plan.half};
-      for (int64_t at = position * row; at < (position + 1) * row; at += depth)
-        one_head<back, kept>(first + at, x + at, out + at, angles, plan.inverse_depth, eps);
+      for (int64_t head = position * heads; head < (position + 1) * heads; ++head) {
+        const int64_t at = head * depth;
+        if constexpr (back)
+          backward_head<kept>(first + at, x + at, inverse_rms[head], out + at, angles,
+                              plan.inverse_depth);
+        else
+          inverse_rms[head] = forward_head<kept>(x + at, out + at, angles, plan.inverse_depth, eps);
+      }
     }
   }
 }
@@ -219,4 +254,4 @@ kl_result run(const kl_plan* plan, const kl_call* call, kl_stream) {
 
 }  // namespace
 
-KL_EXPORT_KERNEL("rope_qk_fused", accepts, no_bytes, no_bytes, prepare, run);
+KL_EXPORT_KERNEL("rope_qk_fused", accepts, no_bytes, saved_bytes, prepare, run);
