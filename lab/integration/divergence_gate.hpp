@@ -5,6 +5,7 @@
 #include <lab/integration/gates.hpp>
 
 #include <filesystem>
+#include <optional>
 #include <vector>
 
 namespace kl {
@@ -15,11 +16,13 @@ inline constexpr int kPerturbedReplicates = 3;
 struct PerturbedDivergence {
   int64_t steps = 0;              // first steps of the run that were compared
   std::vector<double> replicates; // rms loss difference of each perturbed baseline
+  std::optional<double> reference;  // the same of the target's plain reference; asked for when the candidate's is larger
 
   template <class Self, class V>
   static void describe(Self& self, V& v) {
     v("steps", self.steps, "first steps of the run that were compared");
     v("replicates", self.replicates, "rms loss difference of each perturbed baseline, nats");
+    v("reference", self.reference, "rms loss difference of the plain reference in the seam; null: it was not needed");
   }
 };
 

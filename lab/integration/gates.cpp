@@ -160,7 +160,8 @@ double divergence(const LossCurve& a, const LossCurve& b, int64_t steps) {
   return std::sqrt(sum / static_cast<double>(n));
 }
 
-Gate bounded_divergence(double candidate, std::span<const double> perturbed, double repeat) {
+Gate bounded_divergence(double candidate, std::span<const double> perturbed, double repeat,
+                        std::optional<double> reference) {
   Gate gate;
   double largest = 0;
   for (const double d : perturbed) largest = std::max(largest, d);
@@ -170,11 +171,13 @@ Gate bounded_divergence(double candidate, std::span<const double> perturbed, dou
   }
   gate.ran = true;
   gate.seen = candidate;
-  gate.allowed = std::max({kDivergenceFactor * largest, kFloorFactor * repeat, kLossResolution});
+  gate.allowed = std::max({kDivergenceFactor * std::max(largest, reference.value_or(0)),
+                           kFloorFactor * repeat, kLossResolution});
   gate.passed = candidate <= gate.allowed;
   gate.text = fmt::format(
-      "loss curves part by {:.3g} nats (rms); one unit in the last place parts them by {:.3g}, twice that is allowed",
-      candidate, largest);
+      "loss curves part by {:.3g} nats (rms); one unit in the last place parts them by {:.3g}{}, twice that is allowed",
+      candidate, largest,
+      reference ? fmt::format(", the plain reference by {:.3g}", *reference) : std::string());
   return gate;
 }
 

@@ -68,9 +68,11 @@ Gate same_loss_and_gradient(std::span<const ReplayPoint> points, const ReplayTol
 
 // Root mean square of the loss differences over the first `steps` steps (or as many as both hold).
 double divergence(const LossCurve& a, const LossCurve& b, int64_t steps);
-// L2: the candidate's divergence is at most twice the largest of the perturbed baselines', and
-// never judged below 3 x the baseline's own repeat divergence or the loss's resolution.
-Gate bounded_divergence(double candidate, std::span<const double> perturbed, double repeat);
+// L2: the candidate's divergence is at most twice the largest of the perturbed baselines', or of the
+// plain reference's where that is known, and never judged below 3 x the baseline's own repeat
+// divergence or the loss's resolution.
+Gate bounded_divergence(double candidate, std::span<const double> perturbed, double repeat,
+                        std::optional<double> reference = {});
 
 // The candidate provably ran: its hash is the one loaded, and every step called each operation as
 // often as the trainer said it would.

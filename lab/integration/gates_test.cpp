@@ -100,6 +100,14 @@ TEST(BoundedDivergence, twice_the_largest_replicate_is_the_bound) {
   EXPECT_FALSE(bounded_divergence(std::nan(""), perturbed, 0).passed);
 }
 
+TEST(BoundedDivergence, twice_the_plain_references_is_allowed_as_well) {
+  const double perturbed[] = {1e-3, 2e-3, 1e-3};
+  EXPECT_FALSE(bounded_divergence(8e-3, perturbed, 0).passed);
+  EXPECT_TRUE(bounded_divergence(8e-3, perturbed, 0, 5e-3).passed);
+  EXPECT_FALSE(bounded_divergence(11e-3, perturbed, 0, 5e-3).passed);
+  EXPECT_TRUE(bounded_divergence(3e-3, perturbed, 0, 1e-3).passed);  // it takes nothing away
+}
+
 TEST(BoundedDivergence, a_perturbation_without_effect_is_no_measure) {
   const double nothing[] = {0, 0, 0};
   EXPECT_FALSE(bounded_divergence(0, nothing, 0).ran);
