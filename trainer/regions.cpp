@@ -57,6 +57,12 @@ Regions::Regions(const Config& c)
       loss_prelude(c.loss == "loss_prelude"),
       cross_entropy_full(c.loss == "cross_entropy_full") {}
 
+std::vector<RegionChoices> describe_regions(const Config& c) {
+  std::vector<RegionChoices> list;
+  for (const Region& region : regions()) list.push_back({region.name, c.*(region.value), region.choices});
+  return list;
+}
+
 Outcome check_regions(const Config& c) {
   const auto value_of = [&](std::string_view name) -> const std::string& {
     const auto it = std::find_if(regions().begin(), regions().end(),

@@ -21,6 +21,20 @@ struct Regions {
   bool cross_entropy_full; // from the last norm to the loss
 };
 
+// A region as a preset has it, and what it may have; the default first.
+struct RegionChoices {
+  std::string region, value;
+  std::vector<std::string> choices;
+
+  template <class Self, class V>
+  static void describe(Self& self, V& v) {
+    v("region", self.region, "the preset's field");
+    v("value", self.value, "as the preset has it");
+    v("choices", self.choices, "what it may be; the default first");
+  }
+};
+std::vector<RegionChoices> describe_regions(const Config& config);  // in the order of the step
+
 // Every region has a value it knows, and no operation of the step is covered twice.
 Outcome check_regions(const Config& config);
 

@@ -34,6 +34,19 @@ TEST(Regions, NoOperationRunsTwice) {
   EXPECT_EQ(refusal({"mlp=fused_mlp", "mlp_output=residual_rmsnorm"}), "accepted");
 }
 
+TEST(Regions, EachSaysWhatItIsAndWhatItMayBe) {
+  Config config = tiny_config();
+  config.second_norm = "residual_rmsnorm";
+  for (const RegionChoices& region : describe_regions(config)) {
+    EXPECT_EQ(region.value == region.choices.front(), region.region != "second_norm") << region.region;
+    for (const std::string& choice : region.choices) {
+      Config other = tiny_config();
+      EXPECT_TRUE(apply_setting(other, region.region + "=" + choice).ok());
+      EXPECT_TRUE(check_regions(other).ok()) << region.region << "=" << choice;
+    }
+  }
+}
+
 TEST(Regions, OnCudaTheDefaultsAlone) {
   EXPECT_THAT(refusal({"device=cuda", "attention=parts"}), testing::HasSubstr("flash_attention only"));
   EXPECT_EQ(refusal({"device=cuda"}), "accepted");

@@ -3,6 +3,7 @@
 #include <trainer/checkpoint.hpp>
 #include <trainer/derivative.hpp>
 #include <trainer/loss_curve.hpp>
+#include <trainer/regions.hpp>
 #include <trainer/run.hpp>
 
 #include <fmt/format.h>
@@ -253,6 +254,14 @@ int list_seams(const Flags& flags) {
   return answer({{"protocol", 1}, {"preset", config->name}, {"seams", list}});
 }
 
+int list_regions(const Flags& flags) {
+  const auto config = chosen(flags);
+  if (!config.ok()) return fail(config.error());
+  Json list = Json::array();
+  for (const RegionChoices& region : describe_regions(*config)) list.push_back(to_json(region));
+  return answer({{"preset", config->name}, {"regions", list}});
+}
+
 int prepare_data(const Flags& flags) {
   const auto config = chosen(flags);
   if (!config.ok()) return fail(config.error());
@@ -359,6 +368,9 @@ int main(int argc, char** argv) {
   auto* seams_command =
       app.add_subcommand("seams", "the seams of a preset and their shapes, as JSON");
   add_preset_flags(*seams_command, flags);
+  auto* regions_command = app.add_subcommand(
+      "regions", "what runs each region of a preset's step, and what may run it, as JSON");
+  add_preset_flags(*regions_command, flags);
   auto* data_command = app.add_subcommand("data", "prepare the vocabulary and shards of a preset");
   add_preset_flags(*data_command, flags);
   data_command->add_flag("--json", flags.json, "one JSON object");
@@ -399,6 +411,7 @@ int main(int argc, char** argv) {
   }
   if (*presets_command) return list_presets();
   if (*seams_command) return list_seams(flags);
+  if (*regions_command) return list_regions(flags);
   if (*data_command) return prepare_data(flags);
   if (*eval_command || *differentiate_command || *curve_command || !flags.plan.empty()) {
     const Outcome outcome = *eval_command            ? evaluate(flags)
