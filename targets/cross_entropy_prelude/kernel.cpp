@@ -76,10 +76,21 @@ kl_result prepare(const kl_problem* p, const kl_services*, kl_plan* plan) {
   return kl::ok();
 }
 
+// Four chains: one alone waits for each comparison.
 float largest_of(const float* z, int64_t vocabulary) {
+  Lanes chains[4];
+  for (Lanes& chain : chains) chain = kl::lanes(z[0]);
+  int64_t v = 0;
+  for (; v + 4 * kLanes <= vocabulary; v += 4 * kLanes)
+    for (int i = 0; i < 4; ++i) {
+      const Lanes x = kl::load(z + v + i * kLanes);
+      chains[i] = x > chains[i] ? x : chains[i];
+    }
   float largest = z[0];
-#pragma omp simd reduction(max : largest)
-  for (int64_t v = 1; v < vocabulary; ++v) largest = z[v] > largest ? z[v] : largest;
+  for (const Lanes& chain : chains)
+    for (int lane = 0; lane < kLanes; ++lane)
+      largest = chain[lane] > largest ? chain[lane] : largest;
+  for (; v < vocabulary; ++v) largest = z[v] > largest ? z[v] : largest;
   return largest;
 }
 
