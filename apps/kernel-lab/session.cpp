@@ -24,9 +24,11 @@ Result<std::vector<LedgerEvent>> calibration_events(const Context& context) {
 }
 
 // Hash of every champion of the preset's seams, as `seams` of calibration events.
-Result<SeamLibraries> preset_libraries(const Context& context, const Catalogue& catalogue, const std::string& preset) {
-  KL_TRY(const auto seams, builtin_trainer().seams(preset));
-  return champion_libraries(*context.engine, Builder(*context.engine), catalogue, seams);
+// `seam`: of the path that is opened for it, where the preset's own has it not.
+Result<SeamLibraries> preset_libraries(const Context& context, const Catalogue& catalogue, const std::string& preset,
+                                       const std::string& seam = {}) {
+  KL_TRY(const TrainerPath path, builtin_trainer().path(preset, Json::object(), seam));
+  return champion_libraries(*context.engine, Builder(*context.engine), catalogue, path.seams);
 }
 
 }  // namespace
@@ -167,7 +169,7 @@ Result<Identity> identity_now(const Context& context, const Catalogue& catalogue
     now.flags = built.flags_hash;
   }
   if (!target.seam.empty()) {
-    KL_TRY(const SeamLibraries libraries, preset_libraries(context, catalogue, preset));
+    KL_TRY(const SeamLibraries libraries, preset_libraries(context, catalogue, preset, target.seam));
     now.seams = seams_hash(libraries, target.seam);
     KL_TRY(const TrainerPreset described, builtin_trainer().preset(preset));
     KL_TRY(now.trainer, builtin_trainer().identity(described));

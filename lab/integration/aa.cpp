@@ -60,10 +60,10 @@ void summarise(AaRecord& record) {
 Outcome prepare(const AaRequest& request, const TrainerClient& trainer, AaRecord& record,
                 SeamLibraries& libraries, bool& takes_turns) {
   KL_TRY(const auto preset, trainer.preset(request.preset));
-  KL_TRY(const auto seams, trainer.seams(request.preset));
+  KL_TRY(const TrainerPath path, trainer.path(request.preset));
   const Builder builder = request.library_cache.empty() ? Builder(*request.engine)
                                                         : Builder(*request.engine, request.library_cache);
-  KL_TRY(libraries, champion_libraries(*request.engine, builder, *request.catalogue, seams));
+  KL_TRY(libraries, champion_libraries(*request.engine, builder, *request.catalogue, path.seams));
   takes_turns = preset.turns.value_or(false);
   KL_TRY(record.identity.trainer, trainer.identity(preset));
   record.identity.seams = seams_hash(libraries, "");

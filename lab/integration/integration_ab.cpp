@@ -41,15 +41,17 @@ class Comparison {
     const auto& target = *request_.target;
     KL_TRY(const auto baseline_source, baseline());
     KL_TRY(const auto preset, trainer_.preset(request_.preset));
-    KL_TRY(auto seams, trainer_.seams(request_.preset));
-    std::erase_if(seams, [](const TrainerSeam& seam) { return !seam.on_path(); });
-    const auto mine = std::find_if(seams.begin(), seams.end(), [&](const TrainerSeam& seam) {
-      return !target.seam.empty() && seam.seam == target.seam;
-    });
-    if (mine == seams.end()) {
+    KL_TRY(const TrainerPath path, trainer_.path(request_.preset, request_.overrides, target.seam));
+    const TrainerSeam* mine = target.seam.empty() ? nullptr : path.find(target.seam);
+    if (mine == nullptr) {
       needs_adapter();
       return {};
     }
+    record_.opened_by = path.opened_by;
+    for (const auto& [field, value] : path.opened_by) overrides_[field] = value;
+    if (shadowed())
+      record_.notices.push_back(fmt::format("shadowed: preset {} does not run seam {}; both arms open it ({})",
+                                            request_.preset, target.seam, opened_text()));
     seam_ = mine->seam;
     dtype_ = mine->shapes.empty() ? "f32" : mine->shapes.front().dtype;
     calls_per_step_ = mine->calls_per_step();
@@ -57,7 +59,11 @@ class Comparison {
     const Builder builder = request_.library_cache.empty()
                                 ? Builder(*request_.engine)
                                 : Builder(*request_.engine, request_.library_cache);
-    KL_TRY(auto libraries, champion_libraries(*request_.engine, builder, *request_.catalogue, seams));
+    KL_TRY(auto libraries, champion_libraries(*request_.engine, builder, *request_.catalogue, path.seams));
+    if (shadowed()) {
+      KL_TRY(const TrainerPath own, trainer_.path(request_.preset, request_.overrides));
+      KL_TRY(path_, champion_libraries(*request_.engine, builder, *request_.catalogue, own.seams));
+    }
     KL_TRY(const auto base, builder.build({.source = baseline_source}));
     KL_TRY(const auto candidate, builder.build({.source = request_.candidate}));
     baseline_ = libraries;
@@ -109,7 +115,7 @@ class Comparison {
   void start_session() {
     TrainerPlan plan;
     plan.preset = request_.preset;
-    plan.overrides = request_.overrides;
+    plan.overrides = overrides_;
     plan.seed = request_.seed;
     plan.warmup_steps = request_.warmup_steps;
     plan.skip_eval = request_.skip_eval;
@@ -159,7 +165,45 @@ class Comparison {
     judge_curves();
     if (input_.failure) return {};
     KL_CHECK(judge_divergence());
+    if (shadowed() && input_.look.decision == stats::AbDecision::faster) compare_with_path(rule);
     return {};
+  }
+
+  bool shadowed() const { return !record_.opened_by.empty(); }
+  std::string opened_text() const {
+    std::string text;
+    for (const auto& [field, value] : record_.opened_by)
+      text += (text.empty() ? "" : " ") + field + "=" + value;
+    return text;
+  }
+
+  // The second claim of a shadowed seam: the opened region with the candidate against the path that the
+  // preset runs today, by the same rule.
+  void compare_with_path(const stats::AbRule& rule) {
+    TrainerPlan plan = session_->plan();
+    plan.overrides = request_.overrides;
+    PairSession session(trainer_, plan, path_, candidate_);
+    session.candidate_overrides = overrides_;
+    session.machine = request_.machine;
+    session.leg_timeout_seconds = request_.leg_timeout_seconds;
+    if (plan.turns) session.cut_into_turns(*plan.turns);
+    auto& ratios = record_.path_log_ratios;
+    record_.path_look = stats::decide_pairs(ratios, rule);
+    while (record_.path_look->decision == stats::AbDecision::next_look &&
+           record_.path_look->next_pairs <= request_.max_pairs) {
+      while (static_cast<int>(ratios.size()) < record_.path_look->next_pairs) {
+        report(request_.progress,
+               {static_cast<double>(ratios.size()), static_cast<double>(record_.path_look->next_pairs), "pairs",
+                "the path of the preset against the opened one with the candidate"});
+        auto outcome = session.next_pair();
+        if (auto* failure = std::get_if<LegFailure>(&outcome)) {
+          failed(*failure);
+          return;
+        }
+        ratios.push_back(std::get<Pair>(std::move(outcome)).log_ratio);
+      }
+      record_.path_look = stats::decide_pairs(ratios, rule);
+    }
   }
 
   // A session's first run: discarded; finds the leg's length unless it is given.
@@ -316,7 +360,25 @@ class Comparison {
     record_.remedy = verdict.remedy;
     record_.n_needed = verdict.n_needed;
     record_.look = input_.look;
+    if (shadowed() && record_.status == Status::validated) judge_path();
     add_notices();
+  }
+
+  void judge_path() {
+    const auto& look = *record_.path_look;
+    const std::string gain =
+        fmt::format("{:+.2f} % of speed there ({:+.2f} to {:+.2f} %)", 100 * look.speed_up,
+                    100 * look.speed_up_low, 100 * look.speed_up_high);
+    if (look.decision == stats::AbDecision::faster) {
+      record_.explanation += "; it beats the path that the preset runs, too: " + gain;
+      return;
+    }
+    const bool decided = look.decision != stats::AbDecision::inconclusive && look.decision != stats::AbDecision::next_look;
+    record_.status = decided ? Status::mixed : Status::inconclusive;
+    record_.reason = decided ? "shadowed" : look.reason.empty() ? "underpowered" : look.reason;
+    record_.explanation = fmt::format("faster than the champion of its seam, but {} than the path that the preset runs: {}",
+                                      decided ? "not faster" : "not shown to be faster", gain);
+    record_.remedy = decided ? "a gain for the kernel alone: use a preset whose path has this seam" : "run again, with more pairs";
   }
 
   void summarise_legs() {
@@ -376,6 +438,8 @@ class Comparison {
   IntegrationRecord& record_;
   TrainerClient trainer_;
   std::string seam_, dtype_;
+  Json overrides_ = request_.overrides;  // with what opens a shadowed seam
+  SeamLibraries path_;                   // of the preset's own path, where the seam is shadowed
   SeamCalls calls_per_step_;
   bool takes_turns_ = false;
   SeamLibraries baseline_, candidate_;

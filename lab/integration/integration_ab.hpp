@@ -67,6 +67,9 @@ struct IntegrationRecord : RecordHeader {
   std::string explanation;                      // one sentence with the numbers
   std::string against;
   std::string seam;
+  std::map<std::string, std::string> opened_by;  // of a shadowed seam: what put it on the path of both arms
+  std::vector<double> path_log_ratios;          // its second claim: pairs against the preset's own path
+  std::optional<stats::AbLook> path_look;
   std::string kernel_hash;
   stats::AbLook look;                           // speed-up, interval, SD, delta, power, n to decide
   double s_aa = 0;
@@ -106,6 +109,9 @@ struct IntegrationRecord : RecordHeader {
     v("explanation", self.explanation, "the verdict in one sentence with its numbers");
     v("against", self.against, "champion or reference");
     v("seam", self.seam, "seam that the candidate filled");
+    v("opened_by", self.opened_by, "preset fields that put a shadowed seam on the path of both arms; empty: it was there");
+    v("path_log_ratios", self.path_log_ratios, "of a shadowed seam: pairs against the path that the preset runs");
+    v("path_look", self.path_look, "the look that decided those; null: the seam is on the path, or was not faster");
     v("kernel_hash", self.kernel_hash, "SHA-256 of the candidate's source");
     v("look", self.look, "the look that decided, or the last one");
     v("s_aa", self.s_aa, "standard deviation of this machine's A/A pairs");

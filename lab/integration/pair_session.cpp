@@ -72,6 +72,7 @@ std::optional<LegFailure> PairSession::foreign_leg(Arm arm, const TrainerRun& ru
 TrainerPlan PairSession::plan_of(Arm arm) const {
   TrainerPlan plan = plan_;
   plan.libraries = libraries(arm);
+  if (arm == Arm::candidate && candidate_overrides) plan.overrides = *candidate_overrides;
   return plan;
 }
 
@@ -105,8 +106,8 @@ OrLegFailure<CompletedLeg> PairSession::complete(Arm arm, const TrainerPlan& pla
     first_steps_ = plan.all_steps();
     first_wall_seconds_ = run.wall_seconds;
   }
-  // Evidence of the plain configuration only: a perturbed leg is not this arm.
-  if (!plan.perturb) {
+  // Evidence of the plain configuration only: a perturbed leg, or one with another library, is not this arm.
+  if (!plan.perturb && plan.libraries == libraries(arm)) {
     curves_[index_of(arm)].push_back(loss_curve(run));
     runs_[index_of(arm)].push_back(run);
   }

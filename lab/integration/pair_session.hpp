@@ -63,6 +63,7 @@ class PairSession {
               SeamLibraries candidate);
   std::function<FingerprintSession()> machine = current_session;  // replaced in tests
   double leg_timeout_seconds = 0;                                 // 0: from the first leg's time
+  std::optional<Json> candidate_overrides;                        // absent: the plan's, as the baseline's
 
   // Runs one leg. `adjust` may add snapshots or a perturbation to the plan.
   OrLegFailure<CompletedLeg> run_leg(Arm arm, const std::function<void(TrainerPlan&)>& adjust = {});

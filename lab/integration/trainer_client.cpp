@@ -106,9 +106,40 @@ Result<TrainerPreset> TrainerClient::preset(std::string_view name) const {
   return make_error(Status::usage, fmt::format("no preset \"{}\"", name), suggestion(name, names));
 }
 
-Result<std::vector<TrainerSeam>> TrainerClient::seams(std::string_view preset) const {
-  KL_TRY(const auto answer, ask({"seams", "--preset", std::string(preset)}));
+Result<std::vector<TrainerSeam>> TrainerClient::seams(std::string_view preset, const Json& overrides) const {
+  std::vector<std::string> question = {"seams", "--preset", std::string(preset)};
+  for (const auto& [field, value] : overrides.items()) {
+    question.push_back("--set");
+    question.push_back(field + "=" + (value.is_string() ? value.get<std::string>() : value.dump()));
+  }
+  KL_TRY(const auto answer, ask(std::move(question)));
   return read_list<TrainerSeam>(answer, "seams", program_);
+}
+
+Result<TrainerPath> TrainerClient::path(std::string_view preset, const Json& overrides,
+                                        std::string_view seam) const {
+  TrainerPath path;
+  KL_TRY(auto listed, seams(preset, overrides));
+  Json settings = overrides;
+  for (const TrainerSeam& known : listed)
+    if (known.seam == seam && !known.on_path()) path.opened_by = *known.opened_by;
+  if (!path.opened_by.empty()) {
+    for (const auto& [field, value] : path.opened_by) settings[field] = value;
+    KL_TRY(listed, seams(preset, settings));
+  }
+  for (TrainerSeam& known : listed)
+    if (known.on_path()) path.seams.push_back(std::move(known));
+  if (!path.opened_by.empty() && path.find(seam) == nullptr)
+    return make_error(Status::execution_failed,
+                      fmt::format("{} says what opens seam {} in preset {}, and then does not run it",
+                                  program_.string(), seam, preset),
+                      "compare its answer with docs/trainer-protocol.md");
+  return path;
+}
+
+const TrainerSeam* TrainerPath::find(std::string_view seam) const {
+  const auto it = std::find_if(seams.begin(), seams.end(), [&](const TrainerSeam& s) { return s.seam == seam; });
+  return it == seams.end() ? nullptr : &*it;
 }
 
 Result<std::string> TrainerClient::identity(const TrainerPreset& preset) const {

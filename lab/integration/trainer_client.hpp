@@ -55,6 +55,13 @@ struct TrainerSeam {
   std::map<std::string, int64_t> calls_per_step() const;  // by operation, over all shapes
 };
 
+// The seams that a step runs, and the preset fields that were needed to have a certain one among them.
+struct TrainerPath {
+  std::vector<TrainerSeam> seams;
+  std::map<std::string, std::string> opened_by;
+  const TrainerSeam* find(std::string_view seam) const;  // null: not there
+};
+
 class TrainerClient {
  public:
   // `arguments` are passed before the protocol's own, for trainers that a launcher starts.
@@ -64,7 +71,11 @@ class TrainerClient {
   const std::filesystem::path& program() const { return program_; }
   Result<std::vector<TrainerPreset>> presets() const;
   Result<TrainerPreset> preset(std::string_view name) const;  // near matches in the error
-  Result<std::vector<TrainerSeam>> seams(std::string_view preset) const;
+  // Those of the preset's path, and of others with the settings that open them; `overrides` as in a plan.
+  Result<std::vector<TrainerSeam>> seams(std::string_view preset, const Json& overrides = Json::object()) const;
+  // The preset's own path; where `seam` is off it and the trainer can open it, the opened one.
+  Result<TrainerPath> path(std::string_view preset, const Json& overrides = Json::object(),
+                           std::string_view seam = {}) const;
   // Hash of the program file and the preset's description: part of the evidence's identity.
   Result<std::string> identity(const TrainerPreset& preset) const;
   // An Error only when the trainer could not be started or its stream not be read; whatever else

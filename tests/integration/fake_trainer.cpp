@@ -56,18 +56,26 @@ long runs_before(const Json& script) {
   return before;
 }
 
+// Where the script says how the preset's own path runs, the seam is shadowed: region=open opens it.
+std::string seam_of(const Json& script, const Json& plan) {
+  const Json overrides = plan.value("overrides", Json::object());
+  if (script.contains("path") && overrides.value("region", "") != "open") return "path";
+  return script.value("seam", "seam");
+}
+
 class Run {
  public:
   Run(const Json& script, const Json& plan)
       : script_(script),
         plan_(plan),
-        seam_(script.value("seam", "seam")),
+        seam_(seam_of(script, plan)),
         events_(plan.at("events").get<std::string>(), std::ios::app) {
     const auto& library = plan_.at("libraries").at(seam_);
     const std::string hash = library.at("source_hash");
     arm_ = script.value("baseline", Json::object());
     if (script.contains("arms") && script.at("arms").contains(hash))
       arm_.update(script.at("arms").at(hash));
+    if (script.contains("path") && seam_ == "path") arm_.update(script["path"]);
     leg_ = runs_before(script);
     std::mt19937_64 generator(static_cast<unsigned long>(leg_) * 7919u + script.value("noise_seed", 1u));
     noise_ = script.value("leg_noise", 0.001) * std::normal_distribution<double>(0, 1)(generator);
@@ -226,8 +234,13 @@ int main(int argc, char** argv) {
   }
   if (verb == "seams") {
     const std::string seam = script.value("seam", "seam");
-    const Json entry = {{"seam", seam}, {"target", "fake"}, {"shapes", {shape(script)}}};
-    std::cout << Json{{"protocol", 1}, {"preset", argv[5]}, {"seams", {entry}}}.dump() << "\n";
+    Json entry = {{"seam", seam}, {"target", "fake"}, {"shapes", {shape(script)}}};
+    Json list = {entry};
+    if (script.contains("path") && (argc < 8 || std::string(argv[7]) != "region=open")) {
+      entry["opened_by"] = {{"region", "open"}};
+      list = {{{"seam", "path"}, {"target", "fake"}, {"shapes", {shape(script)}}}, entry};
+    }
+    std::cout << Json{{"protocol", 1}, {"preset", argv[5]}, {"seams", list}}.dump() << "\n";
     return 0;
   }
   if (verb != "--plan" || argc < 5) return 2;

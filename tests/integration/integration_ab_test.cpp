@@ -343,6 +343,44 @@ TEST_F(IntegrationAbTest, a_target_without_a_seam_needs_an_adapter) {
   EXPECT_THAT(record.explanation, HasSubstr("does not run seam elsewhere"));
 }
 
+TEST_F(IntegrationAbTest, a_shadowed_seam_is_opened_in_both_arms_and_validated_only_against_the_path_too) {
+  step_ratio(0.95);
+  script["path"] = {{"step_ns", 1e8}};
+  const auto record = run();
+  EXPECT_EQ(record.status, Status::validated) << record.explanation;
+  EXPECT_EQ(record.opened_by, (std::map<std::string, std::string>{{"region", "open"}}));
+  EXPECT_EQ(record.path_log_ratios.size(), 4u);
+  ASSERT_TRUE(record.path_look.has_value());
+  EXPECT_NEAR(record.path_look->speed_up, 1 / 0.95 - 1, 0.005);
+  EXPECT_THAT(record.explanation, HasSubstr("beats the path"));
+  EXPECT_THAT(record.notices, testing::Contains(HasSubstr("shadowed: preset tiny")));
+}
+
+TEST_F(IntegrationAbTest, a_shadowed_seam_that_only_beats_its_own_champion_is_mixed) {
+  step_ratio(0.95);
+  script["path"] = {{"step_ns", 0.9e8}};
+  const auto record = run();
+  EXPECT_EQ(record.status, Status::mixed) << record.explanation;
+  EXPECT_EQ(record.reason, "shadowed");
+  EXPECT_LT(record.path_look->speed_up, 0);
+}
+
+TEST_F(IntegrationAbTest, a_shadowed_seam_that_is_slower_asks_no_second_question) {
+  step_ratio(1.05);
+  script["path"] = {{"step_ns", 1e8}};
+  const auto record = run();
+  EXPECT_EQ(record.status, Status::regressed);
+  EXPECT_FALSE(record.path_look.has_value());
+}
+
+TEST_F(IntegrationAbTest, a_failing_leg_of_the_path_is_no_verdict) {
+  step_ratio(0.95);
+  script["path"] = {{"exit_at", 3}};
+  const auto record = run();
+  EXPECT_EQ(record.status, Status::inconclusive) << record.explanation;
+  EXPECT_EQ(record.reason, "aborted");
+}
+
 TEST_F(IntegrationAbTest, a_candidate_that_does_not_compile_carries_the_compilers_words) {
   write("candidate.cpp", "int broken( {\n");
   const auto record = run();
