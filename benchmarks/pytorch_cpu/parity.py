@@ -18,7 +18,7 @@ import torch
 from trainer import ROOT, Derivative, Trainer
 
 # Of the loss, relative; of a gradient's error, over the root mean square of the gradient.
-LOSS_BOUND, RMS_BOUND, MAX_BOUND = 1e-6, 1e-5, 2e-3
+LOSS_BOUND, RMS_BOUND, MAX_BOUND = 1e-6, 5e-6, 1e-3
 
 
 def one_key_fewer(shape, layer, window=model.Shape.window):
