@@ -1,4 +1,4 @@
-"""The trainer's model in PyTorch, written from docs/trainer.md: weights by the trainer's names, no modules.
+"""The trainer's model in PyTorch: weights by the trainer's names, no modules.
 
 `loss` is the sum of nats over valid targets and takes its precision from the weights.
 """
