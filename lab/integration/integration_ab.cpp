@@ -39,10 +39,14 @@ class Comparison {
  private:
   Outcome prepare() {
     const auto& target = *request_.target;
+    if (target.seam.empty()) {
+      needs_adapter();
+      return {};
+    }
     KL_TRY(const auto baseline_source, baseline());
     KL_TRY(const auto preset, trainer_.preset(request_.preset));
     KL_TRY(const TrainerPath path, trainer_.path(request_.preset, request_.overrides, target.seam));
-    const TrainerSeam* mine = target.seam.empty() ? nullptr : path.find(target.seam);
+    const TrainerSeam* mine = path.find(target.seam);
     if (mine == nullptr) {
       needs_adapter();
       return {};

@@ -41,7 +41,7 @@ std::string figures_line(const Assessment& a) {
 }  // namespace
 
 std::string assessment_text(const Assessment& a, const Style& style) {
-  std::string text = fmt::format("{} on {}, preset {}\n", style.bold(a.target), a.engine, a.preset);
+  std::string text = fmt::format("{} on {}, preset {}\n", style.bold(a.target), a.engine, or_none(a.preset));
   text += fmt::format("  candidate {}  champion {}\n", a.candidate_hash.empty() ? "none" : short_hash(a.candidate_hash),
                       a.champion_hash.empty() ? "none" : short_hash(a.champion_hash));
   if (const std::string figures = figures_line(a); !figures.empty()) text += "  " + figures + "\n";
@@ -66,7 +66,7 @@ std::string evidence_text(const Assessment& a, const Style& style) {
 }
 
 std::string evidence_markdown(const Assessment& a) {
-  std::string text = fmt::format("# {} on {}, preset {}\n\nState `{}`, answer `{}`.\n\n", a.target, a.engine, a.preset,
+  std::string text = fmt::format("# {} on {}, preset {}\n\nState `{}`, answer `{}`.\n\n", a.target, a.engine, or_none(a.preset),
                                  a.state, a.answer);
   if (const std::string figures = figures_line(a); !figures.empty()) text += figures + "\n\n";
   for (const auto& blocker : a.blockers) text += fmt::format("- blocker: {}\n", blocker);

@@ -41,7 +41,7 @@ std::string bench_sentence(const BenchRecord& record) {
 
 std::string bench_text(const BenchRecord& record, const Style& style) {
   std::string text = fmt::format("{} {} on {} against the {} ({}, preset {}, seed {})\n", style.bold("bench"),
-                                 record.target, record.engine, record.baseline, record.mode, record.preset, record.seed);
+                                 record.target, record.engine, record.baseline, record.mode, or_none(record.preset), record.seed);
   text += compile_lines(style, record.compile);
   if (has_times(record)) {
     Table table({"operation", "shape", ">calls/step", ">" + record.baseline, ">candidate", ">ratio", ">warm ratio",

@@ -19,7 +19,7 @@ void gate_row(Table& table, const Style& style, const char* name, const Gate& ga
 
 std::string integration_text(const IntegrationRecord& record, const Style& style) {
   std::string text = fmt::format("{} {} in the trainer, preset {}, against the {} (seed {})\n",
-                                 style.bold("integration-ab"), record.target, record.preset, record.against, record.seed);
+                                 style.bold("integration-ab"), record.target, or_none(record.preset), record.against, record.seed);
   if (!record.pairs.empty()) {
     Table pairs({">pair", "order", ">baseline step", ">candidate step", ">difference"});
     for (const auto& pair : record.pairs)

@@ -56,7 +56,7 @@ std::string sanitize_line(const Json& details) {
 
 std::string verify_text(const VerifyRecord& record, const Style& style) {
   std::string text = fmt::format("{} {} on {} ({}, preset {}, seed {})\n", style.bold("verify"), record.target,
-                                 record.engine, record.mode, record.preset.empty() ? "none" : record.preset,
+                                 record.engine, record.mode, or_none(record.preset),
                                  record.seed);
   text += compile_lines(style, record.compile);
   if (record.cases_planned > 0)

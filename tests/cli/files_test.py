@@ -34,6 +34,14 @@ class Workspaces(LabTest):
                 record = self.refused_with_ledger_unchanged(*verb, "--workspace", name, words=[name])
                 self.assertEqual(record["status"], "invalid-workspace")
 
+    def test_a_target_without_a_seam_needs_an_adapter_whatever_was_asked(self):
+        made = self.lab("init", "--target", "layernorm", "--workspace", "norm")
+        self.assertEqual(made.returncode, 0, made.stderr)
+        for preset in ([], ["--preset", "smoke"]):
+            result = self.lab("integration-ab", "--workspace", "norm", *preset)
+            self.assertEqual(result.returncode, 5, result.stderr)
+            self.assertIn("needs-integration-adapter", result.stdout + result.stderr)
+
     def test_edited_metadata(self):
         workspace = self.workspace()
         path = workspace / "workspace.json"
