@@ -3,6 +3,7 @@
 # Copies the repository, adds examples/target/scale and examples/engine/plain as folders, touches
 # nothing else, and shows that both are there: listed, compiled, verified.
 set -euo pipefail
+unset KERNEL_LAB_HOME  # the copy must find its own targets, whoever runs this
 source_dir=$1
 build_dir=$2
 scratch=$(mktemp -d)
