@@ -59,7 +59,9 @@ TEST(TensorData, PoisonPatternsDifferAndAreRecognised) {
       double value = 0;
       to_doubles(dtype, data.data(), std::span(&value, 1));
       EXPECT_EQ(std::isnan(value), pattern == 0) << dtype_name(dtype);
-      if (pattern > 0) EXPECT_GT(pattern == 1 ? value : -value, 1e38) << dtype_name(dtype);
+      if (pattern > 0) {
+        EXPECT_GT(pattern == 1 ? value : -value, 1e38) << dtype_name(dtype);
+      }
       EXPECT_FALSE(std::isinf(value)) << dtype_name(dtype);
     }
   }
