@@ -16,7 +16,7 @@ Result<std::unique_ptr<Stepper>> CpuStepper::open(const Config& config, const La
   set_threads(threads);
   KL_TRY(auto seams, SeamSet::open(config, files, threads));
   MemoryPlan plan;
-  plan.parameter_bytes = layout.size() * 4 * static_cast<int64_t>(sizeof(float));  // with gradients and two moments
+  plan.parameter_bytes = layout.size() * 4 * static_cast<int64_t>(sizeof(float));  // with gradients and at most two moments
   plan.activation_bytes =
       static_cast<int64_t>(Model<float>(config, layout, *seams, data.piece_bytes, Memory::planned).arena_bytes());
   KL_CHECK(check_memory(config, plan, available_memory_bytes()));

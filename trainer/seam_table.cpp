@@ -249,8 +249,8 @@ std::vector<SeamDescription> cuda_seams(const Config& c) {
   return {{"rmsnorm", "rmsnorm", {norm}, {}}, {"loss_prelude", "loss_prelude", {loss}, {}}};
 }
 
-std::optional<SeamDescription> describe(const Config& c, const SeamContract& contract) {
-  for (const SeamUse& use : seam_table(c)) {
+std::optional<SeamDescription> describe(const std::vector<SeamUse>& table, const SeamContract& contract) {
+  for (const SeamUse& use : table) {
     if (use.seam != contract.seam) continue;
     SeamDescription description{std::string(contract.key), std::string(contract.key), {}, {}};
     for (const SeamCalls& calls : use.calls) description.shapes.push_back(calls.shape);
@@ -268,7 +268,7 @@ std::optional<SeamDescription> describe_opened(Config c, const SeamContract& con
     const size_t equals = setting.find('=');
     if (to_json(before) != to_json(c)) opened_by[setting.substr(0, equals)] = setting.substr(equals + 1);
     if (!check_regions(c).ok()) continue;
-    if (auto description = describe(c, contract)) {
+    if (auto description = describe(seam_table(c), contract)) {
       description->opened_by = std::move(opened_by);
       return description;
     }
@@ -303,16 +303,18 @@ std::vector<SeamDescription> describe_seams(const Config& c) {
   if (c.device == "cuda")
     return cuda_seams(c);  // the other regions have no CUDA kernel yet: plain code of the step
   std::vector<SeamDescription> list;
+  const std::vector<SeamUse> table = seam_table(c);
   for (const SeamContract& contract : contracts())
-    if (auto description = describe(c, contract)) list.push_back(std::move(*description));
+    if (auto description = describe(table, contract)) list.push_back(std::move(*description));
   return list;
 }
 
 std::vector<SeamDescription> describe_shadowed_seams(const Config& c) {
   std::vector<SeamDescription> list;
   if (c.device == "cuda") return list;
+  const std::vector<SeamUse> table = seam_table(c);
   for (const SeamContract& contract : contracts()) {
-    if (describe(c, contract)) continue;
+    if (describe(table, contract)) continue;
     if (auto description = describe_opened(c, contract)) list.push_back(std::move(*description));
   }
   return list;

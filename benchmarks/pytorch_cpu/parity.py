@@ -15,7 +15,7 @@ sys.dont_write_bytecode = True  # leave nothing beside the sources
 
 import model
 import torch
-from trainer import ROOT, Derivative, Trainer
+from trainer import Derivative, Trainer, add_choice
 
 # Of the loss, relative; of a gradient's error, over the root mean square of the gradient.
 LOSS_BOUND, RMS_BOUND, MAX_BOUND = 1e-6, 5e-6, 1e-3
@@ -106,10 +106,7 @@ class Report:
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--trainer", default=ROOT / "build/bin/kernel-lab-train")
-    parser.add_argument("--preset", default="cpu-balanced")
-    parser.add_argument("--set", action="append", default=[], help="a field of the preset, key=value; repeatable")
-    parser.add_argument("--threads", type=int, default=2)
+    add_choice(parser)
     parser.add_argument("--steps", type=int, default=20, help="trained before, so that no weight is zero")
     parser.add_argument("--break", dest="mistake", choices=MISTAKES, help="a mistake on PyTorch's side, to see what it costs")
     parser.add_argument("--all", action="store_true", help="every tensor of every variant, not the worst")

@@ -20,7 +20,7 @@ import time
 
 sys.dont_write_bytecode = True  # leave nothing beside the sources
 
-from trainer import ROOT, Derivative, Trainer, environment
+from trainer import Derivative, Trainer, add_choice, environment
 
 # How PyTorch runs the step: attention, and the mode of torch.compile (None: eager).
 ARMS = {
@@ -200,10 +200,7 @@ def report(arguments, ours, arms):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--trainer", default=ROOT / "build/bin/kernel-lab-train")
-    parser.add_argument("--preset", default="cpu-balanced")
-    parser.add_argument("--set", action="append", default=[], help="a field of the preset, key=value; repeatable")
-    parser.add_argument("--threads", type=int, default=2)
+    add_choice(parser)
     parser.add_argument("--rounds", type=int, default=12)
     parser.add_argument("--steps", type=int, default=10, help="of a turn")
     parser.add_argument("--arms", nargs="*", default=list(ARMS), choices=list(ARMS), metavar="ARM", help="; ".join(ARMS))

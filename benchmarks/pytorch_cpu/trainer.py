@@ -19,6 +19,14 @@ def environment(threads):
     return {**kept, "OMP_NUM_THREADS": str(threads)}
 
 
+def add_choice(parser):
+    """The flags that say which trainer, and what of it."""
+    parser.add_argument("--trainer", default=ROOT / "build/bin/kernel-lab-train")
+    parser.add_argument("--preset", default="cpu-balanced")
+    parser.add_argument("--set", action="append", default=[], help="a field of the preset, key=value; repeatable")
+    parser.add_argument("--threads", type=int, default=2)
+
+
 class Trainer:
     def __init__(self, program, preset, settings, threads):
         self.program = pathlib.Path(program)

@@ -60,9 +60,7 @@ class Comparison {
     dtype_ = mine->shapes.empty() ? "f32" : mine->shapes.front().dtype;
     calls_per_step_ = mine->calls_per_step();
 
-    const Builder builder = request_.library_cache.empty()
-                                ? Builder(*request_.engine)
-                                : Builder(*request_.engine, request_.library_cache);
+    const Builder builder = builder_of_libraries();
     KL_TRY(auto libraries, champion_libraries(*request_.engine, builder, *request_.catalogue, path.seams));
     if (shadowed()) {
       KL_TRY(const TrainerPath own, trainer_.path(request_.preset, request_.overrides));
@@ -104,6 +102,11 @@ class Comparison {
                       fmt::format("target {} has no champion for engine {}", target.key,
                                   request_.engine->name()),
                       "compare with --against reference");
+  }
+
+  Builder builder_of_libraries() const {
+    return request_.library_cache.empty() ? Builder(*request_.engine)
+                                          : Builder(*request_.engine, request_.library_cache);
   }
 
   void needs_adapter() {
@@ -191,23 +194,8 @@ class Comparison {
     session.machine = request_.machine;
     session.leg_timeout_seconds = request_.leg_timeout_seconds;
     if (plan.turns) session.cut_into_turns(*plan.turns);
-    auto& ratios = record_.path_log_ratios;
-    record_.path_look = stats::decide_pairs(ratios, rule);
-    while (record_.path_look->decision == stats::AbDecision::next_look &&
-           record_.path_look->next_pairs <= request_.max_pairs) {
-      while (static_cast<int>(ratios.size()) < record_.path_look->next_pairs) {
-        report(request_.progress,
-               {static_cast<double>(ratios.size()), static_cast<double>(record_.path_look->next_pairs), "pairs",
-                "the path of the preset against the opened one with the candidate"});
-        auto outcome = session.next_pair();
-        if (auto* failure = std::get_if<LegFailure>(&outcome)) {
-          failed(*failure);
-          return;
-        }
-        ratios.push_back(std::get<Pair>(std::move(outcome)).log_ratio);
-      }
-      record_.path_look = stats::decide_pairs(ratios, rule);
-    }
+    record_.path_look = pairs_to_a_decision(session, rule, "the path of the preset against the opened one with the candidate",
+                                            [&](const Pair& pair) { record_.path_log_ratios.push_back(pair.log_ratio); });
   }
 
   // A session's first run: discarded; finds the leg's length unless it is given.
@@ -258,25 +246,32 @@ class Comparison {
     return {};
   }
 
-  void run_pairs(const stats::AbRule& rule) {
+  // Pairs up to the look that decides, or to the last one allowed, or to a leg that fails.
+  stats::AbLook pairs_to_a_decision(PairSession& session, const stats::AbRule& rule, const std::string& what,
+                                    const std::function<void(Pair)>& keep) {
     std::vector<double> ratios;
-    input_.look = stats::decide_pairs(ratios, rule);
-    while (input_.look.decision == stats::AbDecision::next_look &&
-           input_.look.next_pairs <= request_.max_pairs) {
-      while (static_cast<int>(ratios.size()) < input_.look.next_pairs) {
+    auto look = stats::decide_pairs(ratios, rule);
+    while (look.decision == stats::AbDecision::next_look && look.next_pairs <= request_.max_pairs) {
+      while (static_cast<int>(ratios.size()) < look.next_pairs) {
         report(request_.progress,
-               {static_cast<double>(ratios.size()), static_cast<double>(input_.look.next_pairs), "pairs",
-                fmt::format("baseline against candidate, at most {} pairs", request_.max_pairs)});
-        auto outcome = session_->next_pair();
+               {static_cast<double>(ratios.size()), static_cast<double>(look.next_pairs), "pairs", what});
+        auto outcome = session.next_pair();
         if (auto* failure = std::get_if<LegFailure>(&outcome)) {
           failed(*failure);
-          return;
+          return look;
         }
-        record_.pairs.push_back(std::get<Pair>(std::move(outcome)));
-        ratios.push_back(record_.pairs.back().log_ratio);
+        ratios.push_back(std::get<Pair>(outcome).log_ratio);
+        keep(std::get<Pair>(std::move(outcome)));
       }
-      input_.look = stats::decide_pairs(ratios, rule);
+      look = stats::decide_pairs(ratios, rule);
     }
+    return look;
+  }
+
+  void run_pairs(const stats::AbRule& rule) {
+    input_.look = pairs_to_a_decision(*session_, rule, fmt::format("baseline against candidate, at most {} pairs", request_.max_pairs),
+                                      [&](Pair pair) { record_.pairs.push_back(std::move(pair)); });
+    if (input_.failure) return;
     for (const auto& run : session_->runs(Arm::candidate)) {
       Gate calls = candidate_ran(run, seam_, candidate_.at(seam_), calls_per_step_,
                                  session_->plan().all_steps());
@@ -326,10 +321,7 @@ class Comparison {
   Result<std::optional<double>> reference_divergence(const LossCurve& baseline, int64_t steps) {
     const fs::path source = request_.target->reference(*request_.engine);
     report(request_.progress, {0, 0, "", "the plain reference in the seam"});
-    const Builder builder = request_.library_cache.empty()
-                                ? Builder(*request_.engine)
-                                : Builder(*request_.engine, request_.library_cache);
-    KL_TRY(const auto built, builder.build({.source = source}));
+    KL_TRY(const auto built, builder_of_libraries().build({.source = source}));
     auto outcome = session_->run_leg(Arm::baseline, [&](TrainerPlan& plan) {
       plan.libraries[seam_] = seam_library(built);
       plan.skip_eval = true;
