@@ -36,6 +36,11 @@ TEST(status, exit_codes_follow_the_contract) {
   EXPECT_EQ(exit_code_of(Status::missing_runtime), ExitCode::unavailable);
   EXPECT_EQ(exit_code_of(Status::invalid_workspace), ExitCode::usage);
   EXPECT_EQ(exit_code_of(Status::error), ExitCode::internal);
+  for (const Status without : {Status::capture_unavailable, Status::insufficient_trace_data,
+                               Status::missing_profiler_summary, Status::insufficient_metrics})
+    EXPECT_EQ(exit_code_of(without), ExitCode::unavailable) << to_string(without);
+  for (const Status failed : {Status::capture_failed, Status::profile_failed})
+    EXPECT_EQ(exit_code_of(failed), ExitCode::negative) << to_string(failed);
 }
 
 TEST(hash, sha256_of_abc_is_the_published_one) {
