@@ -47,9 +47,7 @@ Outcome require_device(const Context& context, const std::string& device) {
 
 Result<fs::path> champion_source(const Context& context, const Target& target) {
   if (const auto champion = target.champion(*context.engine)) return *champion;
-  return make_error(Status::starter_unavailable,
-                    fmt::format("{} has no kernel for engine {}", target.key, context.engine->name()),
-                    "choose a target that `kernel-lab list-targets` calls starter-ready, or another engine");
+  return no_champion(target, *context.engine);
 }
 
 Result<std::optional<Calibration>> calibration_on_file(const Context& context, const Catalogue& catalogue,

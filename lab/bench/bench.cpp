@@ -150,8 +150,7 @@ Outcome Bench::build() {
   KL_TRY(baseline_, builder.build({request_.baseline, "", {}}));
   record_.baseline_hash = record_.identity.baseline = baseline_.source_hash;
   record_.baseline_compile = baseline_.report;
-  KL_TRY(const BuiltLibrary oracle, builder.build_oracle(target_.oracle()));
-  KL_TRY(auto loaded, OracleLibrary::load(oracle.path, target_.key));
+  KL_TRY(auto loaded, open_oracle(builder, target_.oracle(), target_.key));
   oracle_.emplace(std::move(loaded));
 
   if (!candidate_.violations.empty())

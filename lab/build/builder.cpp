@@ -122,4 +122,17 @@ Result<BuiltLibrary> Builder::build_oracle(const fs::path& source) const {
                       [&](const CompileRequest& r) { return compiler->compile(r, flags); }, nullptr);
 }
 
+Result<OracleLibrary> open_oracle(const Builder& builder, const fs::path& source, std::string_view target) {
+  const auto blame_target = [&](Error error) {
+    if (error.status != Status::build_failed && error.status != Status::load_failed) return error;
+    return make_error(Status::unsupported_target, fmt::format("the oracle of {}: {}", target, error.what),
+                      fmt::format("correct {}; no kernel was judged", source.string()));
+  };
+  const auto built = builder.build_oracle(source);
+  if (!built.ok()) return blame_target(built.error());
+  auto loaded = OracleLibrary::load(built->path, target);
+  if (!loaded.ok()) return blame_target(loaded.error());
+  return loaded;
+}
+
 }  // namespace kl

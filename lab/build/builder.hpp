@@ -2,6 +2,7 @@
 // Champions, candidates, references and oracles are all built here.
 #pragma once
 
+#include <lab/build/loader.hpp>
 #include <lab/core/record.hpp>
 #include <lab/engine/engine.hpp>
 
@@ -42,5 +43,10 @@ class Builder {
   const Engine& engine_;
   std::filesystem::path cache_;
 };
+
+// A target's oracle, built and loaded. One that does not compile or is another target's is the target's
+// fault and not a candidate's: unsupported_target, with the compiler's words.
+Result<OracleLibrary> open_oracle(const Builder& builder, const std::filesystem::path& source,
+                                  std::string_view target);
 
 }  // namespace kl

@@ -50,10 +50,7 @@ Result<fs::path> choose_starter(const InitRequest& request) {
       languages.push_back(language);
   }
   if (languages.empty())
-    return make_error(
-        Status::starter_unavailable,
-        fmt::format("target {} has no kernel for engine {}", target.key, request.engine->name()),
-        "`kernel-lab list-targets --status` shows which targets have one");
+    return no_champion(target, *request.engine);
   return make_error(Status::usage,
                     fmt::format("target {} has no {} kernel for engine {}", target.key,
                                 request.language, request.engine->name()),

@@ -60,7 +60,8 @@ class SpecReader {
       target.quick = read_cases(*cases, "quick", target);
       target.full = read_cases(*cases, "full", target);
     }
-    if (target.quick.empty()) fail(root, "cases.quick lists no case");
+    if (target.quick.empty())
+      fail(root.contains("cases") ? *root.get("cases") : root, "cases.quick lists no case: quick = [{ N = 4, C = 65 }]");
     if (problem_) return *problem_;
     std::string oracle;
     if (auto content = read_file(target.oracle()); content.ok())

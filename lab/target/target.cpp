@@ -31,6 +31,17 @@ std::optional<fs::path> Target::champion(const Engine& engine) const {
   return std::nullopt;
 }
 
+Error no_champion(const Target& target, const Engine& engine) {
+  const auto files = engine.kernel_files();
+  const std::string remedy =
+      "choose a target that `kernel-lab list-targets` calls starter-ready, or another engine";
+  return make_error(Status::starter_unavailable,
+                    "target " + target.key + " has no kernel for engine " + std::string(engine.name()),
+                    files.empty() ? remedy
+                                  : "write " + (target.folder / files.back()).string() +
+                                        " (a copy of its reference will do), or " + remedy);
+}
+
 Target Target::for_engine(std::string_view engine) const {
   Target target = *this;
   const auto own = engine_dtypes.find(std::string(engine));

@@ -90,6 +90,9 @@ struct Target {
   std::string status(const Engine& engine) const;  // starter-ready, trace-ready, no-starter
 };
 
+// That an engine has no champion of a target: starter_unavailable, with the file to write.
+Error no_champion(const Target& target, const Engine& engine);
+
 // Errors name file, line and column.
 Result<Target> read_target(const std::filesystem::path& folder);
 

@@ -118,8 +118,7 @@ class Verification {
     record_.identity.flags = candidate_.flags_hash;
     KL_TRY(champion_, builder.build({request_.champion, "", {}}));
     record_.identity.baseline = champion_.source_hash;
-    KL_TRY(const BuiltLibrary oracle, builder.build_oracle(target_.oracle()));
-    KL_TRY(auto loaded, OracleLibrary::load(oracle.path, target_.key));
+    KL_TRY(auto loaded, open_oracle(builder, target_.oracle(), target_.key));
     oracle_.emplace(std::move(loaded));
     return {};
   }

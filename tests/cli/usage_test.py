@@ -10,7 +10,7 @@ import lab
 from lab import LabTest
 
 VERBS = ["bench", "calibrate", "diff", "doctor", "evidence", "history", "init", "integration-ab", "ledger",
-         "list-targets", "promote", "promotion-check", "restore", "tour", "verify"]
+         "list-targets", "new-target", "promote", "promotion-check", "restore", "tour", "verify"]
 
 # Command line, the word that was meant.
 WRONG_WORDS = [

@@ -4,6 +4,7 @@
 #include <lab/bench/bench.hpp>
 #include <lab/bench/calibration.hpp>
 #include <lab/core/files.hpp>
+#include <lab/flow/new_target.hpp>
 #include <lab/flow/promotion.hpp>
 #include <lab/integration/aa.hpp>
 #include <lab/integration/integration_ab.hpp>
@@ -30,7 +31,7 @@ std::map<std::string, Json> all_schemas() {
                     LedgerEvent, WorkspaceRecord, ProvenanceFile, PromotionRecord, Headed<LedgerHealth>,
                     Headed<LedgerRepair>, Headed<LedgerMerge>, Headed<LedgerStats>, Headed<RestoredKernel>,
                     ErrorRecord, EngineList, TargetList, InitRecord, VerifyChampions, HistoryRecord, DiffRecord,
-                    DoctorRecord, LedgerShow, TourRecord>();
+                    DoctorRecord, LedgerShow, TourRecord, NewTargetRecord>();
 }
 
 TEST(schemas, files_are_what_the_record_types_say) {
