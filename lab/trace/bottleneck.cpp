@@ -1,0 +1,122 @@
+#include <lab/trace/bottleneck.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+namespace kl::trace {
+namespace {
+
+struct Part {
+  std::string_view label, what;
+  int64_t ns;
+};
+
+// An item of the device and the thread that enqueued it.
+struct Enqueued {
+  int64_t begin;
+  int64_t call;  // kNone: not known
+};
+
+std::vector<Enqueued> items_of(const TraceModel& model, const std::vector<Attributed>& attributed, int64_t device) {
+  std::vector<Enqueued> items;
+  for (size_t i = 0; i < model.activities.size(); ++i)
+    if (model.activities[i].device == device) items.push_back({model.activities[i].span.begin, attributed[i].call});
+  std::sort(items.begin(), items.end(), [](const Enqueued& a, const Enqueued& b) { return a.begin < b.begin; });
+  return items;
+}
+
+// The calls of one kind on each thread, as spans.
+using CallSpans = std::map<int64_t, std::array<Spans, 4>>;
+CallSpans call_spans(const TraceModel& model) {
+  std::map<int64_t, std::array<std::vector<Span>, 4>> any;
+  for (const HostCall& call : model.calls) any[call.thread][static_cast<size_t>(call.kind)].push_back(call.span);
+  CallSpans spans;
+  for (auto& [thread, kinds] : any)
+    for (size_t k = 0; k < kinds.size(); ++k) spans[thread][k] = union_of(std::move(kinds[k]));
+  return spans;
+}
+
+// The part of sorted `spans` that can overlap `gap`, so that many gaps do not each walk the whole list.
+std::span<const Span> near(const Spans& spans, const Span& gap) {
+  const auto first = std::partition_point(spans.begin(), spans.end(), [&](const Span& s) { return s.end <= gap.begin; });
+  const auto last = std::partition_point(first, spans.end(), [&](const Span& s) { return s.begin < gap.end; });
+  return {first, last};
+}
+
+std::string unexplained(const std::vector<Gap>& gaps) {
+  for (const Gap& gap : gaps)
+    if (gap.kind == GapKind::no_host_calls || gap.kind == GapKind::outside_ranges) return gap.what;
+  return "no host call explains it";
+}
+
+}  // namespace
+
+void split_idle(const TraceModel& model, const std::vector<Attributed>& attributed, int64_t device, const Spans& idle,
+                BottleneckSplit& split) {
+  const std::vector<Enqueued> items = items_of(model, attributed, device);
+  const CallSpans calls = call_spans(model);
+  for (const Span& gap : idle) {
+    // The item that ends the gap; behind the last one, the thread that enqueued that.
+    const auto next = std::partition_point(items.begin(), items.end(), [&](const Enqueued& e) { return e.begin < gap.end; });
+    const bool ends = next != items.end() && next->begin == gap.end;
+    int64_t call = kNone;
+    if (ends) call = next->call;
+    else if (next != items.begin()) call = std::prev(next)->call;
+    if (call == kNone) {
+      split.idle_unknown_ns += gap.length();
+      continue;
+    }
+    const HostCall& launch = model.calls[static_cast<size_t>(call)];
+    // Once the item was being enqueued, the device waited for that alone.
+    const int64_t enqueued = ends ? std::clamp(launch.span.begin, gap.begin, gap.end) : gap.end;
+    (launch.kind == CallKind::copy ? split.idle_copy_ns : split.idle_launch_ns) += gap.end - enqueued;
+    const Span before{gap.begin, enqueued};
+    Spans rest;
+    if (before.length() > 0) rest.push_back(before);
+    const auto& kinds = calls.at(launch.thread);
+    const auto take = [&](CallKind kind, int64_t& part) {
+      const auto candidates = near(kinds[static_cast<size_t>(kind)], before);
+      part += length(intersect(rest, candidates));
+      rest = subtract(rest, candidates);
+    };
+    take(CallKind::sync, split.idle_sync_ns);
+    take(CallKind::copy, split.idle_copy_ns);
+    take(CallKind::launch, split.idle_launch_ns);
+    split.idle_host_ns += length(rest);
+  }
+}
+
+Bottleneck judge(const BottleneckSplit& split, int64_t items, const std::vector<Gap>& gaps) {
+  Bottleneck found;
+  found.split = split;
+  std::array<Part, 6> parts = {{{"kernel-dominated", "kernels", split.kernel_ns},
+                                {"copy-bound", "copies", split.exposed_copy_ns + split.idle_copy_ns},
+                                {"launch-bound", "waiting for launches", split.idle_launch_ns},
+                                {"sync-bound", "idle in synchronise calls", split.idle_sync_ns},
+                                {"host-bound", "waiting for the host", split.idle_host_ns},
+                                {"", "idle for unknown reasons", split.idle_unknown_ns}}};
+  std::stable_sort(parts.begin(), parts.end(), [](const Part& a, const Part& b) { return a.ns > b.ns; });
+  const auto whole = static_cast<double>(std::max<int64_t>(split.whole_ns, 1));
+  const auto percent = [whole](int64_t ns) { return 100 * static_cast<double>(ns) / whole; };
+  found.margin = static_cast<double>(parts[0].ns - parts[1].ns) / whole;
+  const std::string lead = fmt::format("{} {:.1f} %, {} {:.1f} % of the window", parts[0].what, percent(parts[0].ns),
+                                       parts[1].what, percent(parts[1].ns));
+  if (items < kLeastItems || split.whole_ns <= 0) {
+    found.label = "insufficient-trace-data";
+    found.reason = fmt::format("{} device items in the window; {} are needed", items, kLeastItems);
+  } else if (parts[0].label.empty()) {
+    found.label = "insufficient-trace-data";
+    found.reason = fmt::format("{}; {}", lead, unexplained(gaps));
+  } else if (found.margin < kLeastMargin) {
+    found.label = "mixed";
+    found.reason = fmt::format("{}: less than {:.0f} points apart", lead, 100 * kLeastMargin);
+  } else {
+    found.label = parts[0].label;
+    found.reason = lead;
+  }
+  return found;
+}
+
+}  // namespace kl::trace

@@ -1,0 +1,62 @@
+// What a window's time went to, and the one word for it. The split is the finding; the word follows.
+#pragma once
+
+#include <lab/core/record.hpp>
+#include <lab/trace/attribution.hpp>
+
+#include <string>
+
+namespace kl::trace {
+
+// Of all devices together: the parts sum to devices × window.
+struct BottleneckSplit {
+  int64_t kernel_ns = 0;         // union of kernels, device by device
+  int64_t exposed_copy_ns = 0;   // copies and sets under no kernel
+  int64_t idle_launch_ns = 0;    // idle, the next item's launch under way
+  int64_t idle_sync_ns = 0;      // idle, its thread in a synchronise call
+  int64_t idle_copy_ns = 0;      // idle, its thread in a copy call
+  int64_t idle_host_ns = 0;      // idle, its thread elsewhere
+  int64_t idle_unknown_ns = 0;
+  int64_t whole_ns = 0;          // devices × window
+
+  template <class Self, class V>
+  static void describe(Self& self, V& v) {
+    v("kernel_ns", self.kernel_ns, "union of kernels, device by device");
+    v("exposed_copy_ns", self.exposed_copy_ns, "copies and sets while no kernel ran");
+    v("idle_launch_ns", self.idle_launch_ns, "idle while the next item's launch was under way");
+    v("idle_sync_ns", self.idle_sync_ns, "idle while the launching thread was in a synchronise call");
+    v("idle_copy_ns", self.idle_copy_ns, "idle while it was in a copy call");
+    v("idle_host_ns", self.idle_host_ns, "idle while it was elsewhere");
+    v("idle_unknown_ns", self.idle_unknown_ns, "idle that the trace cannot explain");
+    v("whole_ns", self.whole_ns, "what the parts sum to: devices times window");
+  }
+};
+
+struct Bottleneck {
+  std::string label;  // launch-bound, sync-bound, copy-bound, host-bound, kernel-dominated, mixed, insufficient-trace-data
+  BottleneckSplit split;
+  double margin = 0;  // of the largest part over the next, as a share of the whole
+  std::string reason;
+
+  template <class Self, class V>
+  static void describe(Self& self, V& v) {
+    v("label", self.label,
+      "launch-bound, sync-bound, copy-bound, host-bound, kernel-dominated, mixed or insufficient-trace-data");
+    v("split", self.split, "all parts");
+    v("margin", self.margin, "largest part less the next, as a share of the whole");
+    v("reason", self.reason, "why this label");
+  }
+};
+
+inline constexpr double kLeastMargin = 0.10;
+inline constexpr int64_t kLeastItems = 100;
+
+// `items`: device items inside the window. The largest part gives the label if it leads by kLeastMargin and there are
+// kLeastItems; copies count with the idle time of copy calls. Time that nothing explains leads to no label.
+Bottleneck judge(const BottleneckSplit& split, int64_t items, const std::vector<Gap>& gaps);
+
+// Idle time of one device by what the host did meanwhile. `attributed` is attribute(model).
+void split_idle(const TraceModel& model, const std::vector<Attributed>& attributed, int64_t device, const Spans& idle,
+                BottleneckSplit& split);
+
+}  // namespace kl::trace

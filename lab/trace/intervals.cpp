@@ -1,0 +1,59 @@
+#include <lab/trace/intervals.hpp>
+
+#include <algorithm>
+
+namespace kl::trace {
+
+Spans union_of(std::vector<Span> any) {
+  std::erase_if(any, [](const Span& s) { return s.end <= s.begin; });
+  std::sort(any.begin(), any.end(), [](const Span& a, const Span& b) { return a.begin < b.begin; });
+  Spans merged;
+  for (const Span& s : any) {
+    if (!merged.empty() && s.begin <= merged.back().end)
+      merged.back().end = std::max(merged.back().end, s.end);
+    else
+      merged.push_back(s);
+  }
+  return merged;
+}
+
+Spans unite(std::span<const Span> a, std::span<const Span> b) {
+  std::vector<Span> all(a.begin(), a.end());
+  all.insert(all.end(), b.begin(), b.end());
+  return union_of(std::move(all));
+}
+
+Spans intersect(std::span<const Span> a, std::span<const Span> b) {
+  Spans both;
+  for (size_t i = 0, j = 0; i < a.size() && j < b.size();) {
+    const Span s{std::max(a[i].begin, b[j].begin), std::min(a[i].end, b[j].end)};
+    if (s.begin < s.end) both.push_back(s);
+    if (a[i].end < b[j].end)
+      ++i;
+    else
+      ++j;
+  }
+  return both;
+}
+
+Spans subtract(std::span<const Span> a, std::span<const Span> b) {
+  Spans rest;
+  size_t j = 0;
+  for (Span s : a) {
+    while (j < b.size() && b[j].end <= s.begin) ++j;
+    for (size_t k = j; k < b.size() && b[k].begin < s.end; ++k) {
+      if (s.begin < b[k].begin) rest.push_back({s.begin, b[k].begin});
+      s.begin = std::max(s.begin, b[k].end);
+    }
+    if (s.begin < s.end) rest.push_back(s);
+  }
+  return rest;
+}
+
+int64_t length(std::span<const Span> spans) {
+  int64_t sum = 0;
+  for (const Span& s : spans) sum += s.length();
+  return sum;
+}
+
+}  // namespace kl::trace

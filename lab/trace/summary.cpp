@@ -1,0 +1,185 @@
+#include <lab/trace/summary.hpp>
+
+#include <lab/trace/families.hpp>
+
+#include <algorithm>
+
+namespace kl::trace {
+namespace {
+
+double share(int64_t part, int64_t whole) {
+  return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0;
+}
+
+// What lies in the window, and how much of it.
+class Window {
+ public:
+  explicit Window(Spans spans) : spans_(std::move(spans)) {}
+  int64_t inside(const Span& s) const {
+    auto it = std::partition_point(spans_.begin(), spans_.end(), [&](const Span& w) { return w.end <= s.begin; });
+    int64_t sum = 0;
+    for (; it != spans_.end() && it->begin < s.end; ++it) sum += std::min(it->end, s.end) - std::max(it->begin, s.begin);
+    return sum;
+  }
+  // Its cut spans go to `to`; false when nothing of it is inside.
+  bool cut(const Span& s, std::vector<Span>& to) const {
+    auto it = std::partition_point(spans_.begin(), spans_.end(), [&](const Span& w) { return w.end <= s.begin; });
+    bool any = false;
+    for (; it != spans_.end() && it->begin < s.end; ++it, any = true)
+      to.push_back({std::max(it->begin, s.begin), std::min(it->end, s.end)});
+    return any;
+  }
+  const Spans& spans() const { return spans_; }
+
+ private:
+  Spans spans_;
+};
+
+struct Unions {
+  Spans kernels, busy;
+};
+
+DeviceSummary summarise_device(const TraceModel& model, const Window& window, const Device& device, Unions& unions) {
+  DeviceSummary d;
+  d.index = device.index;
+  d.name = device.name;
+  std::vector<Span> kernels, copies, others;
+  for (const DeviceActivity& item : model.activities) {
+    if (item.device != device.index) continue;
+    const int64_t ns = window.inside(item.span);
+    std::vector<Span>& to = item.kind == ActivityKind::kernel ? kernels : item.kind == ActivityKind::copy ? copies : others;
+    if (!window.cut(item.span, to)) continue;
+    if (item.kind == ActivityKind::kernel) {
+      ++d.kernels;
+      d.kernel_sum_ns += ns;
+    } else if (item.kind == ActivityKind::copy) {
+      ++d.copies;
+      d.copy_sum_ns += ns;
+    }
+  }
+  unions.kernels = union_of(std::move(kernels));
+  const Spans copied = union_of(std::move(copies));
+  unions.busy = unite(unite(unions.kernels, copied), union_of(std::move(others)));
+  d.kernel_union_ns = length(unions.kernels);
+  d.copy_union_ns = length(copied);
+  d.exposed_copy_ns = length(subtract(copied, unions.kernels));
+  d.busy_union_ns = length(unions.busy);
+  if (!unions.busy.empty()) d.span_ns = unions.busy.back().end - unions.busy.front().begin;
+  d.idle_ns = length(window.spans()) - d.busy_union_ns;
+  return d;
+}
+
+HostSummary summarise_host(const TraceModel& model, const Window& window, const Spans& busy) {
+  HostSummary host;
+  std::vector<Span> syncs;
+  for (const HostCall& call : model.calls) {
+    const int64_t ns = window.inside(call.span);
+    if (call.kind == CallKind::launch && ns > 0) {
+      ++host.launches;
+      host.launch_sum_ns += ns;
+    }
+    if (call.kind != CallKind::sync) continue;
+    host.sync_sum_ns += ns;
+    window.cut(call.span, syncs);
+  }
+  const Spans waiting = union_of(std::move(syncs));
+  host.sync_union_ns = length(waiting);
+  host.sync_while_busy_ns = length(intersect(waiting, busy));
+  return host;
+}
+
+struct SeamSpans {
+  SeamSummary summary;
+  std::vector<Span> spans;
+};
+
+// Families, seams and kernels are sums over the same activities.
+void summarise_work(const TraceModel& model, const Window& window, const std::vector<Attributed>& attributed,
+                    bool with_kernels, Summary& summary) {
+  std::map<std::string_view, FamilySummary> families;
+  std::map<std::string_view, SeamSpans> seams;
+  std::map<NameId, KernelSummary> kernels;
+  int64_t all = 0, unknown = 0;
+  for (size_t i = 0; i < model.activities.size(); ++i) {
+    const DeviceActivity& item = model.activities[i];
+    if (item.kind != ActivityKind::kernel) continue;
+    const int64_t ns = window.inside(item.span);
+    if (ns <= 0) continue;
+    const Attributed& to = attributed[i];
+    const std::string_view subject = subject_of(to.seam);
+    const std::string_view family = to.seam.empty() ? kUnknownFamily : family_of_work(to.seam.starts_with("trainer/") ? to.seam : subject);
+    all += ns;
+    if (family == kUnknownFamily) unknown += ns;
+    FamilySummary& f = families[family];
+    f.kernel_sum_ns += ns;
+    ++f.count;
+    if (!to.seam.empty()) {
+      SeamSpans& s = seams[subject];
+      ++s.summary.calls[std::string(part_of(to.seam))];
+      s.summary.kernel_sum_ns += ns;
+      s.summary.rule = to_string(to.rule);
+      s.summary.confidence = to.confidence;
+      window.cut(item.span, s.spans);
+    }
+    if (!with_kernels) continue;
+    KernelSummary& k = kernels[item.name];
+    if (k.count == 0)
+      k = {model.names[item.name], model.names[item.name], std::string(family), std::string(to_string(to.rule)), to.confidence, 0, 0};
+    ++k.count;
+    k.total_ns += ns;
+  }
+  summary.unknown_share = share(unknown, all);
+  for (auto& [name, family] : families) {
+    family.family = name;
+    family.share = share(family.kernel_sum_ns, all);
+    summary.families.push_back(std::move(family));
+  }
+  for (auto& [name, seam] : seams) {
+    seam.summary.seam = name;
+    seam.summary.kernel_union_ns = length(union_of(std::move(seam.spans)));
+    seam.summary.share = share(seam.summary.kernel_union_ns, summary.window_ns);
+    summary.seams.push_back(std::move(seam.summary));
+  }
+  for (auto& [id, kernel] : kernels) summary.kernels.push_back(std::move(kernel));
+  const auto longest = [](auto& list, auto length_of) {
+    std::stable_sort(list.begin(), list.end(), [&](const auto& a, const auto& b) { return length_of(a) > length_of(b); });
+  };
+  longest(summary.families, [](const FamilySummary& f) { return f.kernel_sum_ns; });
+  longest(summary.seams, [](const SeamSummary& s) { return s.kernel_union_ns; });
+  longest(summary.kernels, [](const KernelSummary& k) { return k.total_ns; });
+}
+
+}  // namespace
+
+Summary summarise(const TraceModel& model, bool with_kernels) {
+  Summary summary;
+  summary.format = model.format;
+  summary.source_version = model.source_version;
+  for (const Gap& gap : model.gaps) summary.gaps.push_back({std::string(to_string(gap.kind)), gap.what, gap.count});
+  const Window window(model.window());
+  summary.window_ns = length(window.spans());
+  for (const Range& range : model.ranges) summary.steps += range.kind == RangeKind::step;
+  const std::vector<Attributed> attributed = attribute(model);
+  BottleneckSplit split;
+  Spans busy;
+  int64_t items = 0, busy_ns = 0;
+  for (const Device& device : model.devices) {
+    Unions unions;
+    const DeviceSummary d = summarise_device(model, window, device, unions);
+    items += d.kernels + d.copies;
+    busy_ns += d.busy_union_ns;
+    split.whole_ns += summary.window_ns;
+    split.kernel_ns += d.kernel_union_ns;
+    split.exposed_copy_ns += d.busy_union_ns - d.kernel_union_ns;
+    split_idle(model, attributed, device.index, subtract(window.spans(), unions.busy), split);
+    busy = unite(busy, unions.busy);
+    summary.devices.push_back(d);
+  }
+  summary.host = summarise_host(model, window, busy);
+  summary.covered_share = share(busy_ns, split.whole_ns);
+  summarise_work(model, window, attributed, with_kernels, summary);
+  summary.bottleneck = judge(split, items, model.gaps);
+  return summary;
+}
+
+}  // namespace kl::trace
