@@ -1,5 +1,7 @@
 #include <trainer/blas.hpp>
 
+#include <trainer/range_log.hpp>
+
 #include <cblas.h>
 #include <omp.h>
 
@@ -15,6 +17,7 @@ blasint narrow(int64_t n) { return static_cast<blasint>(n); }
 
 void gemm(char ta, char tb, int64_t m, int64_t n, int64_t k, float alpha, const float* a, int64_t lda,
           const float* b, int64_t ldb, float beta, float* c, int64_t ldc) {
+  const RangeScope range(m, n, k);
   cblas_sgemm(CblasRowMajor, operation(ta), operation(tb), narrow(m), narrow(n), narrow(k), alpha, a,
               narrow(lda), b, narrow(ldb), beta, c, narrow(ldc));
 }

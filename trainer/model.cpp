@@ -1,6 +1,7 @@
 #include <trainer/model.hpp>
 
 #include <trainer/blas.hpp>
+#include <trainer/range_log.hpp>
 #include <trainer/seam_table.hpp>
 
 #include <algorithm>
@@ -16,6 +17,12 @@ std::vector<int32_t> padded(std::span<const int32_t> bytes, int64_t vocab) {
   std::vector<int32_t> result(bytes.begin(), bytes.end());
   result.resize(static_cast<size_t>(vocab), 0);
   return result;
+}
+
+template <class R>
+void clear(R* values, int64_t size) {
+  const RangeScope range(Pass::clear);
+  std::memset(values, 0, static_cast<size_t>(size) * sizeof(R));
 }
 
 }  // namespace
@@ -93,6 +100,7 @@ double Model<R>::forward(const R* weights, const int32_t* tokens, const int32_t*
   }
   if (!r_.final_norm) seams_.forward(Seam::rmsnorm, final_norm(L), {x_, nullptr}, {nf_});
   head_and_loss(w, targets);
+  const RangeScope range(Pass::loss_sum);
   double sum = 0;
   int64_t valid = 0;
   for (int64_t n = 0; n < N; ++n) {
@@ -109,7 +117,7 @@ void Model<R>::backward(const R* weights, R* gradients, const int32_t* tokens,
   const Gradients g(layout_, gradients);
   head_and_loss_backward(w, g, targets, scale);
   final_norm_backward();
-  std::memset(dx0_, 0, static_cast<size_t>(N * C) * sizeof(R));
+  clear(dx0_, N * C);
   for (int64_t i = L - 1; i >= 0; --i) {
     mlp_backward(i, w, g);
     attention_output_backward(i, w, g);
@@ -123,6 +131,7 @@ template <class R>
 void Model<R>::embedding(const Weights& w, const int32_t* tokens) {
   gather(embedded_, w.wte(), tokens, N, C);
   seams_.forward(Seam::rmsnorm, embedding_norm(), {embedded_, nullptr}, {x0_});
+  const RangeScope range(Pass::copy);
   std::memcpy(layer(0).x, x0_, static_cast<size_t>(N * C) * sizeof(R));
 }
 
@@ -402,7 +411,7 @@ template <class R>
 void Model<R>::final_norm_backward() {
   if (r_.final_norm) {
     // nothing but the norm reads the last sum
-    std::memset(dx_, 0, static_cast<size_t>(N * C) * sizeof(R));
+    clear(dx_, N * C);
     norm_backward(final_norm(L), true, mlp_add(L - 1), x_);
   } else {
     seams_.backward(Seam::rmsnorm, final_norm(L), {dn_, x_, nullptr}, {dx_, nullptr});

@@ -1,5 +1,7 @@
 #include <trainer/operations.hpp>
 
+#include <trainer/range_log.hpp>
+
 #include <omp.h>
 #include <algorithm>
 #include <bit>
@@ -28,6 +30,7 @@ Columns my_columns(int64_t C) {
 
 template <class R>
 void gather(R* e, const R* table, const int32_t* tokens, int64_t N, int64_t C) {
+  const RangeScope range(Pass::embedding);
 #pragma omp parallel for schedule(static)
   for (int64_t n = 0; n < N; ++n)
     std::memcpy(e + n * C, table + tokens[n] * C, static_cast<size_t>(C) * sizeof(R));
@@ -35,6 +38,7 @@ void gather(R* e, const R* table, const int32_t* tokens, int64_t N, int64_t C) {
 
 template <class R>
 void gather_backward(R* dtable, const R* de, const int32_t* tokens, int64_t N, int64_t C) {
+  const RangeScope range(Pass::embedding);
 #pragma omp parallel
   {
     const auto [begin, end] = my_columns(C);
@@ -48,12 +52,14 @@ void gather_backward(R* dtable, const R* de, const int32_t* tokens, int64_t N, i
 
 template <class R>
 void add(R* y, const R* x, int64_t size) {
+  const RangeScope range(Pass::sum);
 #pragma omp parallel for simd schedule(static)
   for (int64_t i = 0; i < size; ++i) y[i] += x[i];
 }
 
 template <class R>
 void add_columns(R* y, const R* x, int64_t N, int64_t C, int64_t columns) {
+  const RangeScope range(Pass::sum);
 #pragma omp parallel for schedule(static)
   for (int64_t n = 0; n < N; ++n)
     for (int64_t c = 0; c < columns; ++c) y[n * C + c] += x[n * columns + c];

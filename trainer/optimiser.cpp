@@ -1,5 +1,6 @@
 #include <trainer/optimiser.hpp>
 
+#include <trainer/range_log.hpp>
 #include <trainer/seam_table.hpp>
 
 #include <algorithm>
@@ -99,6 +100,7 @@ double Optimiser::step(float* weights, float* gradients, double progress) {
     moment += s.size();
     side += s.count * std::max(s.rows, s.columns);
   }
+  const RangeScope range(Pass::clear);
 #pragma omp parallel for simd schedule(static)
   for (int64_t i = 0; i < size_; ++i) gradients[i] = 0;
   return std::sqrt(squares);

@@ -24,6 +24,11 @@ Result<Plan> read_plan(const std::filesystem::path& path) {
   if (plan.turns && (plan.turns->steps < 1 || plan.turns->settle < 0 || plan.steps % plan.turns->steps != 0))
     return refuse("turns of " + std::to_string(plan.turns->steps) + " steps do not make up " +
                   std::to_string(plan.steps));
+  if (plan.ranges && (plan.ranges->first < 0 || plan.ranges->steps < 1 || plan.ranges->every < 1 ||
+                      plan.ranges->steps > plan.steps || plan.ranges->every > plan.steps ||
+                      plan.ranges->first > plan.steps || plan.ranges->last() >= plan.steps))
+    return refuse("ranges of " + std::to_string(plan.ranges->steps) + " steps, one in " + std::to_string(plan.ranges->every) +
+                  " from " + std::to_string(plan.ranges->first) + ", are not among " + std::to_string(plan.steps));
   if (plan.mode == "replay" && !plan.replay) return refuse("mode is replay and `replay` is missing");
   return plan;
 }

@@ -37,6 +37,20 @@ struct Turns {
     v("channel", self.channel, "folder of the FIFOs `ask` and `grant`; empty: wait for nobody");
   }
 };
+// The ranges of some timed steps, counted from 0, go into the event stream.
+struct RangePlan {
+  int64_t first = 0;
+  int64_t steps = 0;
+  int64_t every = 1;
+  bool holds(int64_t timed) const { return timed >= first && timed <= last() && (timed - first) % every == 0; }
+  int64_t last() const { return first + (steps - 1) * every; }
+  template <class Self, class V>
+  static void describe(Self& self, V& v) {
+    v("first", self.first, "the first of them");
+    v("steps", self.steps, "how many");
+    v("every", self.every, "one in so many");
+  }
+};
 struct Replay {
   std::vector<std::string> weights;
   std::vector<int64_t> batches;
@@ -64,6 +78,7 @@ struct Plan {
   std::optional<Perturbation> perturb;
   std::optional<Snapshots> snapshots;
   std::optional<Turns> turns;
+  std::optional<RangePlan> ranges;
   std::optional<Replay> replay;
 
   template <class Self, class V>
@@ -82,6 +97,7 @@ struct Plan {
     v("perturb", self.perturb, "moves one seam's outputs by a unit in the last place");
     v("snapshots", self.snapshots, "weights to keep");
     v("turns", self.turns, "how the timed steps are cut");
+    v("ranges", self.ranges, "the timed steps whose ranges are written");
     v("replay", self.replay, "what to replay");
   }
 };

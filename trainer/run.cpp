@@ -5,6 +5,7 @@
 #include <lab/core/installation.hpp>
 #include <lab/engine/fingerprint_class.hpp>
 #include <trainer/checkpoint.hpp>
+#include <trainer/range_log.hpp>
 #include <trainer/safetensors.hpp>
 #include <trainer/turns.hpp>
 
@@ -63,6 +64,28 @@ Outcome write_step(const Session& session, const StepResult& step, bool warmup, 
                                {"seams", by_seam(step.seams, true)}});
 }
 
+// Names once a step; times from the step's begin.
+Outcome write_ranges(const StepResult& step, const RangeLog& log, const EventStream& events) {
+  std::map<std::string, size_t> ids;
+  Json names = Json::array(), ranges = Json::array();
+  for (const StepRange& range : log.ranges()) {
+    const auto [id, fresh] = ids.try_emplace(name_of(range), names.size());
+    if (fresh) names.push_back(id->first);
+    ranges.push_back({id->second, range.begin_ns - step.begin_ns, range.end_ns - range.begin_ns});
+  }
+  return events.write("ranges", {{"step", step.index},
+                                 {"begin_ns", step.begin_ns},
+                                 {"end_ns", step.end_ns},
+                                 {"names", std::move(names)},
+                                 {"ranges", std::move(ranges)},
+                                 {"dropped", log.dropped()}});
+}
+
+Result<StepResult> recorded_step(Session& session, double progress, RangeLog* log) {
+  const Recording recording(log);
+  return session.step(progress);
+}
+
 Outcome save_weights(Session& session, const fs::path& file) {
   KL_TRY(const std::span<float> weights, session.stepper().weights());
   return write_safetensors(file, named_tensors(session.layout(), weights));
@@ -111,8 +134,14 @@ class Checkpoints {
 };
 
 Result<RunSummary> train(Session& session, const RunOptions& options, const EventStream& events) {
+  if (options.ranges && session.config().device != "cpu")
+    return make_error(Status::missing_tool, "the ranges of a step on " + session.config().device + " are not written",
+                      "a step there is one graph, which only a CUPTI collector sees into; leave `ranges` out");
   KL_CHECK(write_start(session, events));
   RunSummary summary;
+  std::optional<RangeLog> log;
+  if (options.ranges) log.emplace();
+  int64_t timed_steps = 0;
   const RunSteps steps(options.warmup_steps, options.steps, options.turns);
   KL_TRY(TurnChannel turn, TurnChannel::open(options.turns));
   Checkpoints checkpoints(session, options, events);
@@ -125,9 +154,12 @@ Result<RunSummary> train(Session& session, const RunOptions& options, const Even
     if (progress >= 1) break;
     KL_CHECK(keep_snapshot(session, options.snapshots, i));
     if (steps.waits_before(i)) KL_CHECK(turn.wait());
-    KL_TRY(const StepResult step, session.step(progress));
     const bool warmup = !steps.timed(i);
+    const bool recorded = log && !warmup && options.ranges->holds(timed_steps);
+    if (!warmup) ++timed_steps;
+    KL_TRY(const StepResult step, recorded_step(session, progress, recorded ? &*log : nullptr));
     KL_CHECK(write_step(session, step, warmup, events));
+    if (recorded) KL_CHECK(write_ranges(step, *log, events));
     if (step.runaway)
       return make_error(Status::execution_failed,
                         "the loss is " + std::to_string(step.loss) + " at step " + std::to_string(step.index),
@@ -227,6 +259,7 @@ Outcome carry_out(const Plan& plan, const EventStream& events) {
   options.skip_eval = plan.skip_eval;
   options.snapshots = plan.snapshots;
   options.turns = plan.turns;
+  options.ranges = plan.ranges;
   KL_TRY(const RunSummary unused, train(*session, options, events));
   static_cast<void>(unused);
   return {};

@@ -16,6 +16,7 @@ struct RunOptions {
   bool skip_eval = false;
   std::optional<Snapshots> snapshots;
   std::optional<Turns> turns;  // by steps only
+  std::optional<RangePlan> ranges;  // where the CPU is the device
   std::string save;       // weights after the last step, before evaluation; empty: none
   std::string checkpoint;        // written every so many steps, when the run is stopped, and before evaluation
   int64_t checkpoint_every = 0;  // 0: not while it runs

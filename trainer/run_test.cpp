@@ -75,6 +75,53 @@ TEST_F(RunTest, APlanEmitsItsEventsWithExactCounts) {
             plan("a")["libraries"]["rmsnorm"]["library_hash"]);
 }
 
+TEST_F(RunTest, ThePlannedStepsSayWhatTheyDidAndTheOthersNothing) {
+  Json json = plan("a"), plain = plan("b");
+  json["ranges"] = {{"first", 1}, {"steps", 2}, {"every", 2}};
+  for (const Json& run : {json, plain}) {
+    const auto outcome = carry_out(run);
+    ASSERT_TRUE(outcome.ok()) << outcome.error().what;
+  }
+  const auto all = events("a");
+  const auto steps = only(all, "step"), ranges = only(all, "ranges");
+  ASSERT_EQ(ranges.size(), 2u);
+  EXPECT_TRUE(only(events("b"), "ranges").empty());
+  EXPECT_EQ(ranges[0]["step"], 3);  // after two of warm-up and one timed
+  EXPECT_EQ(ranges[1]["step"], 5);
+  for (const Json& event : ranges) {
+    const auto& step = steps[event["step"].get<size_t>()];
+    std::map<std::string, int> count;
+    int64_t end = 0;
+    const int64_t whole = event["end_ns"].get<int64_t>() - event["begin_ns"].get<int64_t>();
+    EXPECT_GE(whole, step["ns"].get<int64_t>());
+    for (const Json& range : event["ranges"]) {
+      ++count[event["names"][range[0].get<size_t>()].get<std::string>()];
+      EXPECT_GE(range[1].get<int64_t>(), end) << "ranges overlap";
+      end = range[1].get<int64_t>() + range[2].get<int64_t>();
+    }
+    EXPECT_LE(end, whole);
+    EXPECT_EQ(event["dropped"], 0);
+    for (const auto& [seam, counts] : step["seams"].items())
+      for (const auto& [operation, calls] : counts["calls"].items()) EXPECT_EQ(count[seam + "/" + operation], calls) << seam;
+    EXPECT_EQ(count["trainer/data"], 1);
+    EXPECT_EQ(count["trainer/embedding"], 2);
+    int matmuls = 0;
+    for (const auto& [name, calls] : count) matmuls += name.starts_with("matmul/") ? calls : 0;
+    EXPECT_EQ(matmuls, 3 * (2 * (4 + 2) + 1));  // q, k, v, o, fc, proj of 2 layers and the head; backward twice as many
+  }
+}
+
+TEST_F(RunTest, RangesOfStepsThatThereAreNotAreRefused) {
+  for (const Json& ranges : {Json{{"first", 3}, {"steps", 2}}, Json{{"first", -1}, {"steps", 1}}, Json{{"first", 0}, {"steps", 0}},
+                             Json{{"first", 0}, {"steps", 3}, {"every", 2}}, Json{{"first", 0}, {"steps", 1}, {"every", 0}}}) {
+    Json json = plan("a");
+    json["ranges"] = ranges;
+    const auto outcome = carry_out(json);
+    ASSERT_FALSE(outcome.ok()) << ranges;
+    EXPECT_THAT(outcome.error().what, HasSubstr("are not among 4"));
+  }
+}
+
 TEST_F(RunTest, TheSameSeedGivesTheSameLossesAndAnotherSeedOthers) {
   Json first = plan("a"), second = plan("b"), other = plan("c");
   other["seed"] = 8;

@@ -5,6 +5,7 @@
 #include <lab/core/installation.hpp>
 #include <lab/core/near.hpp>
 #include <trainer/contract.hpp>
+#include <trainer/range_log.hpp>
 
 #include <algorithm>
 
@@ -91,6 +92,7 @@ Result<std::unique_ptr<SeamSet>> SeamSet::open(const Config& config, const SeamF
 
 void SeamSet::run(Seam seam, int operation, int site, std::initializer_list<const void*> inputs,
                   std::initializer_list<void*> outputs) {
+  const RangeScope range(seam, operation);
   seams_.at(seam).run(operation, site, inputs, outputs);
 }
 

@@ -1,5 +1,7 @@
 #include <trainer/session.hpp>
 
+#include <trainer/range_log.hpp>
+
 #include <algorithm>
 #include <cmath>
 #include <numbers>
@@ -43,6 +45,7 @@ Session::Session(const Config& config, Dataset dataset)
       inputs_(static_cast<size_t>(config_.tokens_per_step())), targets_(inputs_.size()) {}
 
 void Session::next_batch() {
+  const RangeScope range(Pass::data);
   for (int64_t row = 0; row < config_.rows * config_.accumulation; ++row)
     packer_.next(inputs_.data() + row * config_.sequence, targets_.data() + row * config_.sequence);
 }
@@ -60,12 +63,15 @@ void Session::go_to(int64_t step) {
 }
 
 Result<StepResult> Session::step(double progress) {
+  const int64_t begin = monotonic_ns();
   next_batch();
   const auto before = stepper_->counts();
   KL_TRY(StepResult result, stepper_->step(inputs_, targets_, progress));
   result.index = index_++;
   result.seams = difference(stepper_->counts(), before);
   add_to(step_calls_, result.seams);
+  result.begin_ns = begin;
+  result.end_ns = monotonic_ns();
   return result;
 }
 

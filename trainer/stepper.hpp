@@ -18,6 +18,7 @@ struct StepResult {
   int64_t index = 0;
   int64_t ns = 0;         // host clock, from the batch in host memory to the finished step
   int64_t device_ns = 0;  // the device's clock; that of the host where the CPU is the device
+  int64_t begin_ns = 0, end_ns = 0;  // of the session's step, which also makes the batch
   double loss = 0;        // mean nats per token over all micro-batches
   double grad_norm = 0;
   bool runaway = false;  // the loss is not finite or above 100: the weights were not updated

@@ -33,6 +33,8 @@ Json plan_json(const TrainerPlan& plan, const std::filesystem::path& events) {
   if (plan.snapshots)
     json["snapshots"] = {{"folder", plan.snapshots->folder.string()},
                          {"steps", plan.snapshots->steps}};
+  if (plan.ranges)
+    json["ranges"] = {{"first", plan.ranges->first}, {"steps", plan.ranges->steps}, {"every", plan.ranges->every}};
   if (plan.replay) {
     Json weights = Json::array();
     for (const auto& file : plan.replay->weights) weights.push_back(file.string());

@@ -33,6 +33,13 @@ struct SnapshotRequest {
 // Where the weights before step `step` are written.
 std::filesystem::path snapshot_file(const std::filesystem::path& folder, int64_t step);
 
+// Of the timed steps, counted from 0, those whose ranges are written.
+struct RangeRequest {
+  int64_t first = 0;
+  int64_t steps = 0;
+  int64_t every = 1;  // one in so many
+};
+
 struct ReplayRequest {
   std::vector<std::filesystem::path> weights;
   std::vector<int64_t> batches;
@@ -51,6 +58,7 @@ struct TrainerPlan {
   bool no_checkpoint = true;
   std::optional<PerturbRequest> perturb;
   std::optional<SnapshotRequest> snapshots;
+  std::optional<RangeRequest> ranges;
   std::optional<ReplayRequest> replay;  // present: mode "replay"
 
   int64_t turn_count() const { return turns ? steps / turns->steps : 0; }

@@ -67,12 +67,40 @@ TrainerStep read_step(const Json& event) {
   return step;
 }
 
+// A time exactly, which a double would not hold.
+int64_t nanoseconds(const Json& json) { return json.is_number_integer() ? json.get<int64_t>() : -1; }
+
+TrainerRanges read_ranges(const Json& event) {
+  TrainerRanges step;
+  step.step = integer(event, "step");
+  step.begin_ns = nanoseconds(event.value("begin_ns", Json()));
+  step.end_ns = nanoseconds(event.value("end_ns", Json()));
+  step.dropped = integer(event, "dropped");
+  const Json names = event.value("names", Json()), ranges = event.value("ranges", Json());
+  for (const Json& name : names)
+    if (name.is_string()) step.names.push_back(name.get<std::string>());
+  for (const Json& range : ranges) {
+    const bool triple = range.is_array() && range.size() == 3;
+    const int64_t name = triple ? nanoseconds(range[0]) : -1, begin = triple ? nanoseconds(range[1]) : -1,
+                  duration = triple ? nanoseconds(range[2]) : -1;
+    const int64_t whole = step.end_ns - step.begin_ns;
+    if (name < 0 || name >= static_cast<int64_t>(step.names.size()) || begin < 0 || duration < 0 || begin > whole ||
+        duration > whole - begin)
+      ++step.dropped;
+    else
+      step.ranges.push_back({static_cast<uint32_t>(name), step.begin_ns + begin, duration});
+  }
+  return step;
+}
+
 void read_event(const Json& event, TrainerRun& run) {
   const std::string kind = text(event, "event");
   if (kind == "start") {
     run.start = read_start(event);
   } else if (kind == "step") {
     run.steps.push_back(read_step(event));
+  } else if (kind == "ranges") {
+    run.ranges.push_back(read_ranges(event));
   } else if (kind == "eval") {
     run.evals.push_back({integer(event, "step"), number(event, "val_bpb"), number(event, "val_loss")});
   } else if (kind == "replay") {

@@ -47,6 +47,19 @@ struct TrainerStep {
   std::map<std::string, SeamOfStep> seams;
 };
 
+// What one step did, range by range.
+struct TrainerRange {
+  uint32_t name = 0;  // index into the step's names
+  int64_t begin_ns = 0, duration_ns = 0;  // begin: monotonic
+};
+struct TrainerRanges {
+  int64_t step = 0;  // index of its step
+  int64_t begin_ns = 0, end_ns = 0;
+  std::vector<std::string> names;
+  std::vector<TrainerRange> ranges;
+  int64_t dropped = 0;  // by the trainer, and those that could not be read
+};
+
 struct TrainerEval {
   int64_t step = 0;
   double val_bpb = 0;
@@ -69,6 +82,7 @@ struct TrainerError {
 struct TrainerRun {
   std::optional<TrainerStart> start;
   std::vector<TrainerStep> steps;
+  std::vector<TrainerRanges> ranges;
   std::vector<TrainerEval> evals;
   std::vector<ReplayedBatch> replays;
   std::optional<int64_t> memory_peak_bytes;
