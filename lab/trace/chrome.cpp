@@ -25,8 +25,20 @@ class Events {
     for (size_t i = 0; i < model.names.size(); ++i) names_.push_back(quoted(model.names[static_cast<NameId>(i)]));
   }
 
-  std::string json() {
+  ChromeTrace json() {
     text_ = "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n";
+    // Where host code is the device, its ranges say it all.
+    const bool apart = std::none_of(model_.activities.begin(), model_.activities.end(), [](const auto& item) { return item.range != kNone; });
+    if (apart) devices();
+    for (const Range& range : model_.ranges) host(range.name, to_string(range.kind), range.span, range.thread);
+    for (const HostCall& call : model_.calls) host(call.name, to_string(call.kind), call.span, call.thread);
+    for (const Overhead& overhead : model_.overheads) event(overhead.name, "overhead", overhead.span, 0, 0);
+    text_ += "\n]}\n";
+    return {std::move(text_), count_};
+  }
+
+ private:
+  void devices() {
     for (const Device& device : model_.devices)
       named("process_name", kFirstDevice + device.index, 0, fmt::format("device {} {}", device.index, device.name));
     for (const Stream& stream : model_.streams)
@@ -34,14 +46,7 @@ class Events {
             stream.name.empty() ? fmt::format("stream {}", stream.stream) : stream.name);
     for (const DeviceActivity& item : model_.activities)
       event(item.name, to_string(item.kind), item.span, kFirstDevice + item.device, item.stream);
-    for (const Range& range : model_.ranges) host(range.name, to_string(range.kind), range.span, range.thread);
-    for (const HostCall& call : model_.calls) host(call.name, to_string(call.kind), call.span, call.thread);
-    for (const Overhead& overhead : model_.overheads) event(overhead.name, "overhead", overhead.span, 0, 0);
-    text_ += "\n]}\n";
-    return std::move(text_);
   }
-
- private:
   std::vector<Span> all_spans() const {
     std::vector<Span> spans;
     const auto add = [&](const auto& list) {
@@ -64,6 +69,7 @@ class Events {
   }
   void event(NameId name, std::string_view category, const Span& span, int64_t process, int64_t thread) {
     separate();
+    ++count_;
     fmt::format_to(std::back_inserter(text_), R"({{"ph":"X","name":{},"cat":"{}","ts":{},"dur":{},"pid":{},"tid":{}}})",
                    names_[name], category, microseconds(span.begin - first_), microseconds(span.length()), process, thread);
   }
@@ -76,10 +82,11 @@ class Events {
   std::vector<std::string> names_;  // quoted
   std::string text_;
   bool empty_ = true;
+  int64_t count_ = 0;
 };
 
 }  // namespace
 
-std::string chrome_json(const TraceModel& model) { return Events(model).json(); }
+ChromeTrace chrome_json(const TraceModel& model) { return Events(model).json(); }
 
 }  // namespace kl::trace

@@ -7,8 +7,13 @@
 
 namespace kl::trace {
 
+struct ChromeTrace {
+  std::string json;
+  int64_t events = 0;  // that have a duration
+};
+
 // Devices are processes with a track a stream; host threads have their ranges and calls. Times begin at the trace's
 // first moment, in microseconds with three decimals, so that no nanosecond is lost.
-std::string chrome_json(const TraceModel& model);
+ChromeTrace chrome_json(const TraceModel& model);
 
 }  // namespace kl::trace

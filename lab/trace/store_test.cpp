@@ -183,14 +183,16 @@ TEST_F(StoreTest, an_export_of_nsight_systems_is_not_taken_for_our_own) {
 TEST(chrome, every_event_is_there_and_no_nanosecond_is_lost) {
   TraceModel model = everything();
   model.activities[0].span = {1, 1'234'567'891'234};
-  const auto json = parse_json(chrome_json(model), "chrome");
+  const auto json = parse_json(chrome_json(model).json, "chrome");
   ASSERT_TRUE(json.ok()) << json.error().what;
   int events = 0, names = 0;
   for (const Json& event : (*json)["traceEvents"]) (event["ph"] == "X" ? events : names)++;
   EXPECT_EQ(events, 5 + 3 + 3 + 1);
+  EXPECT_EQ(chrome_json(model).events, events);
+  EXPECT_EQ(chrome_json(of_the_host()).events, 3) << "once, as ranges";
   EXPECT_EQ(names, 4);
-  EXPECT_THAT(chrome_json(model), HasSubstr(R"("dur":1234567891.233)"));
-  EXPECT_THAT(chrome_json(model), HasSubstr(R"(card \"one\")"));
+  EXPECT_THAT(chrome_json(model).json, HasSubstr(R"("dur":1234567891.233)"));
+  EXPECT_THAT(chrome_json(model).json, HasSubstr(R"(card \"one\")"));
 }
 
 }  // namespace

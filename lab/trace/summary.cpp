@@ -69,7 +69,16 @@ DeviceSummary summarise_device(const TraceModel& model, const Window& window, co
   return d;
 }
 
-HostSummary summarise_host(const TraceModel& model, const Window& window, const Spans& busy) {
+// Without steps every call of the trace counts: the first launch lies before the first item.
+HostSummary summarise_host(const TraceModel& model, const Window& steps, const Spans& busy) {
+  Spans whole;
+  if (model.steps().empty()) {
+    std::vector<Span> calls;
+    for (const HostCall& call : model.calls) calls.push_back(call.span);
+    calls = union_of(std::move(calls));
+    if (!calls.empty()) whole = {{calls.front().begin, calls.back().end}};
+  }
+  const Window window(whole.empty() ? steps.spans() : whole);
   HostSummary host;
   std::vector<Span> syncs;
   for (const HostCall& call : model.calls) {
@@ -178,6 +187,7 @@ Summary summarise(const TraceModel& model, bool with_kernels) {
   summary.host = summarise_host(model, window, busy);
   summary.covered_share = share(busy_ns, split.whole_ns);
   summarise_work(model, window, attributed, with_kernels, summary);
+  std::sort(summary.devices.begin(), summary.devices.end(), [](const auto& a, const auto& b) { return a.index < b.index; });
   summary.bottleneck = judge(split, items, model.gaps);
   return summary;
 }

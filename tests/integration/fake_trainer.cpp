@@ -126,6 +126,7 @@ class Run {
       if (i == arm_.value("garbage_at", -1)) events_ << "{\"event\": \"step\", \"ind\n\x01\xff not json\n";
       if (i == arm_.value("lost_step", -1)) continue;
       emit(step(i, in_turn < settle, calls, perturbed));
+      if (records(i - warmup)) emit(ranges(i));
       if (i == arm_.value("nan_at", -1)) return error("the loss is not finite at step " + std::to_string(i));
     }
     wait_for_turn();
@@ -164,6 +165,20 @@ class Run {
     emit({{"event", "start"}, {"config", Json::object()}, {"libraries", libraries},
           {"fingerprint", {{"threads", moved ? 4 : 2}}}, {"parameters", 4},
           {"tokens_per_step", 512}, {"threads", 2}});
+  }
+
+  // Steps have 100 us; three calls of the seam and a product fill 90 of them.
+  bool records(int timed) const {
+    if (!plan_.contains("ranges") || !script_.value("ranges", true) || timed == arm_.value("unrecorded_at", -1)) return false;
+    const Json& wanted = plan_["ranges"];
+    const int first = wanted.at("first"), count = wanted.at("steps"), every = wanted.value("every", 1);
+    return timed >= first && (timed - first) % every == 0 && (timed - first) / every < count;
+  }
+  Json ranges(int i) const {
+    const long begin = 1'000'000L * i;
+    return {{"event", "ranges"}, {"step", i}, {"begin_ns", begin}, {"end_ns", begin + 100'000},
+            {"names", {seam_ + "/forward", "matmul/2x3x4"}}, {"dropped", 0},
+            {"ranges", {{0, 0, 20'000}, {0, 20'000, 20'000}, {1, 40'000, 30'000}, {0, 70'000, 20'000}}}};
   }
 
   Json step(int i, bool warmup, int calls, bool perturbed) const {

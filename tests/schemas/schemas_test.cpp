@@ -7,8 +7,10 @@
 #include <lab/flow/new_target.hpp>
 #include <lab/flow/promotion.hpp>
 #include <lab/integration/aa.hpp>
+#include <lab/integration/capture.hpp>
 #include <lab/integration/integration_ab.hpp>
 #include <lab/report/promotion_text.hpp>
+#include <lab/trace/summary.hpp>
 
 #include <gtest/gtest.h>
 
@@ -31,7 +33,8 @@ std::map<std::string, Json> all_schemas() {
                     LedgerEvent, WorkspaceRecord, ProvenanceFile, PromotionRecord, Headed<LedgerHealth>,
                     Headed<LedgerRepair>, Headed<LedgerMerge>, Headed<LedgerStats>, Headed<RestoredKernel>,
                     ErrorRecord, EngineList, TargetList, InitRecord, VerifyChampions, HistoryRecord, DiffRecord,
-                    DoctorRecord, LedgerShow, TourRecord, NewTargetRecord>();
+                    DoctorRecord, LedgerShow, TourRecord, NewTargetRecord, CaptureRecord, trace::SummaryRecord,
+                    trace::ExportRecord>();
 }
 
 TEST(schemas, files_are_what_the_record_types_say) {

@@ -1,0 +1,79 @@
+#include "session.hpp"
+
+#include <lab/report/trace_text.hpp>
+#include <lab/trace/chrome.hpp>
+#include <lab/trace/import/import.hpp>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+namespace kl::app {
+namespace {
+
+struct Flags {
+  CLI::App* summary = nullptr;
+  std::string file, chrome;
+  bool kernels = false;
+};
+
+Result<Answer> summary(const Context& context, const Flags& flags) {
+  KL_TRY(const trace::TraceModel model, trace::read_trace(flags.file));
+  auto record = new_record<trace::SummaryRecord>();
+  record.status = Status::ok;
+  record.file = flags.file;
+  if (const auto preset = model.metadata.find("KERNEL_LAB_PRESET"); preset != model.metadata.end()) record.preset = preset->second;
+  if (const auto engine = model.metadata.find("KERNEL_LAB_ENGINE"); engine != model.metadata.end()) record.engine = engine->second;
+  record.summary = trace::summarise(model, flags.kernels);
+  Answer answer;
+  answer.record = to_json(record);
+  answer.text = summary_text(record.summary, context.style);
+  return answer;
+}
+
+Result<Answer> to_chrome(const Flags& flags) {
+  KL_TRY(const trace::TraceModel model, trace::read_trace(flags.file));
+  const fs::path file = flags.chrome.empty() ? fs::path(flags.file).replace_extension(".json") : fs::path(flags.chrome);
+  std::error_code code;
+  if (fs::equivalent(file, flags.file, code))
+    return make_error(Status::usage, fmt::format("{} is the trace itself", file.string()), "name another file with --chrome");
+  const trace::ChromeTrace chrome = trace::chrome_json(model);
+  KL_CHECK(write_file_atomic(file, chrome.json));
+  auto record = new_record<trace::ExportRecord>();
+  record.status = Status::ok;
+  record.file = flags.file;
+  record.exported = file.string();
+  record.bytes = static_cast<int64_t>(chrome.json.size());
+  record.events = chrome.events;
+  Answer answer;
+  answer.record = to_json(record);
+  answer.text = fmt::format("{}: {} events; open it in ui.perfetto.dev\n", record.exported, record.events);
+  return answer;
+}
+
+}  // namespace
+
+Command command_trace() {
+  auto flags = std::make_shared<Flags>();
+  Command command;
+  command.name = "trace";
+  command.summary = "what a trace holds and what it lacks; conversion";
+  command.examples = {"trace summary results/traces/smoke.sqlite", "trace summary t.sqlite --kernels --json",
+                      "trace export t.sqlite --chrome t.json"};
+  command.flags = [flags](CLI::App& app) {
+    app.require_subcommand(1);
+    flags->summary = app.add_subcommand("summary", "devices, seams, families, and what the time went to");
+    flags->summary->add_flag("--kernels", flags->kernels, "also every kernel by name");
+    CLI::App* exported = app.add_subcommand("export", "Chrome's JSON, which Perfetto opens");
+    exported->add_option("--chrome", flags->chrome, "file to write (default: FILE with .json)")->type_name("OUT");
+    for (CLI::App* sub : {flags->summary, exported}) {
+      sub->add_option("file", flags->file, "the trace")->required()->type_name("FILE");
+      sub->fallthrough();
+    }
+  };
+  command.run = [flags](Context& context) -> Result<Answer> {
+    return flags->summary->parsed() ? summary(context, *flags) : to_chrome(*flags);
+  };
+  return command;
+}
+
+}  // namespace kl::app

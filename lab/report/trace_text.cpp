@@ -1,0 +1,93 @@
+#include <lab/report/trace_text.hpp>
+
+#include <lab/report/figures.hpp>
+#include <lab/report/table.hpp>
+#include <lab/report/verdict.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace kl {
+namespace {
+
+constexpr size_t kMostKernels = 25;  // in text; the record has all
+
+std::string ns_text(int64_t ns) { return duration_text(static_cast<double>(ns) * 1e-9); }
+
+std::string share_of(int64_t part, int64_t whole) {
+  return whole > 0 ? share_text(static_cast<double>(part) / static_cast<double>(whole)) : "–";
+}
+
+std::string devices_text(const trace::Summary& s, const Style& style) {
+  Table table({">device", "", ">kernels", ">sum", ">union", ">copies", ">union", ">exposed", ">busy", ">idle"});
+  for (const auto& d : s.devices)
+    table.row({std::to_string(d.index), d.name, count_text(d.kernels), ns_text(d.kernel_sum_ns), ns_text(d.kernel_union_ns),
+               count_text(d.copies), ns_text(d.copy_union_ns), ns_text(d.exposed_copy_ns), share_of(d.busy_union_ns, s.window_ns),
+               ns_text(d.idle_ns)});
+  return table.text(style);
+}
+
+std::string seams_text(const trace::Summary& s, const Style& style) {
+  Table table({"work", ">calls", ">time", ">share", "known by"});
+  for (const auto& seam : s.seams) {
+    int64_t calls = 0;
+    for (const auto& [operation, count] : seam.calls) calls += count;
+    table.row({seam.seam, count_text(calls), ns_text(seam.kernel_union_ns), share_text(seam.share), seam.rule});
+  }
+  return table.empty() ? "" : table.text(style);
+}
+
+std::string split_text(const trace::BottleneckSplit& split, const Style& style) {
+  Table table({"the window went to", ">time", ">share"});
+  for (const auto& [name, ns] : {std::pair{"kernels", split.kernel_ns}, {"exposed copies", split.exposed_copy_ns},
+                                 {"idle, launching", split.idle_launch_ns}, {"idle, synchronising", split.idle_sync_ns},
+                                 {"idle, copying", split.idle_copy_ns}, {"idle, host elsewhere", split.idle_host_ns},
+                                 {"idle, unknown", split.idle_unknown_ns}})
+    if (ns > 0) table.row({name, ns_text(ns), share_of(ns, split.whole_ns)});
+  return table.text(style);
+}
+
+}  // namespace
+
+std::string capture_text(const CaptureRecord& record, const Style& style) {
+  std::string text = fmt::format("{} of preset {}, engine {}, tool {}\n", style.bold("capture"), or_none(record.preset),
+                                 record.engine, record.tool);
+  if (!record.seam.empty()) text += fmt::format("  the workspace's kernel ran in seam {}\n", record.seam);
+  if (record.status == Status::ok) {
+    text += fmt::format("  {} steps of {} ({} in all) after {} of warm-up; {} ranges cover {} of them\n", count_text(record.steps),
+                        ns_text(record.window_ns / std::max<int64_t>(record.steps, 1)), ns_text(record.window_ns), record.warmup_steps,
+                        count_text(record.ranges), share_text(record.covered_share));
+    text += std::isfinite(record.overhead.high)
+                ? fmt::format("  a captured step takes {} against the uncaptured ones beside it, 95 % [{}, {}]\n",
+                              percent_text(std::expm1(record.overhead.estimate)), percent_text(std::expm1(record.overhead.low)),
+                              percent_text(std::expm1(record.overhead.high)))
+                : "  too few steps to say what capturing costs\n";
+    for (const auto& file : record.report_files)
+      text += fmt::format("  {} ({})\n", file.path, bytes_text(static_cast<double>(file.bytes)));
+  }
+  text += fmt::format("  {}\n", metadata_file(record.prefix).string());
+  return text + verdict_line(style, record.status, record.status == Status::ok ? "captured" : record.reason, record.remedy);
+}
+
+std::string summary_text(const trace::Summary& s, const Style& style) {
+  std::string text = fmt::format("{} {} {}: {}, {}\n", style.bold("trace"), s.format, s.source_version, ns_text(s.window_ns),
+                                 s.steps == 0 ? "steps unknown" : count_text(s.steps) + " steps");
+  for (const auto& gap : s.gaps) text += fmt::format("  {} {}\n", style.warn(gap.gap + ":"), gap.what);
+  text += devices_text(s, style) + seams_text(s, style);
+  Table families({"family", ">count", ">time", ">share"});
+  for (const auto& f : s.families) families.row({f.family, count_text(f.count), ns_text(f.kernel_sum_ns), share_text(f.share)});
+  if (!families.empty()) text += families.text(style);
+  if (s.host.launches > 0 || s.host.sync_sum_ns > 0)
+    text += fmt::format("  host: {} launches in {}; synchronising {}, of that {} while a device worked\n", count_text(s.host.launches),
+                        ns_text(s.host.launch_sum_ns), ns_text(s.host.sync_union_ns), ns_text(s.host.sync_while_busy_ns));
+  Table kernels({"kernel", ">count", ">time", "family"});
+  for (size_t i = 0; i < std::min(s.kernels.size(), kMostKernels); ++i)
+    kernels.row({s.kernels[i].name.substr(0, 80), count_text(s.kernels[i].count), ns_text(s.kernels[i].total_ns), s.kernels[i].family});
+  if (!kernels.empty()) text += kernels.text(style);
+  text += split_text(s.bottleneck.split, style);
+  return text + fmt::format("{} {}: {}\n", style.bold("bottleneck:"), s.bottleneck.label, s.bottleneck.reason);
+}
+
+}  // namespace kl

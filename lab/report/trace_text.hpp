@@ -1,0 +1,15 @@
+// Traces for people: what was captured, and what a trace holds.
+#pragma once
+
+#include <lab/integration/capture.hpp>
+#include <lab/report/style.hpp>
+#include <lab/trace/summary.hpp>
+
+#include <string>
+
+namespace kl {
+
+std::string capture_text(const CaptureRecord& record, const Style& style);
+std::string summary_text(const trace::Summary& summary, const Style& style);
+
+}  // namespace kl

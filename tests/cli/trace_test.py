@@ -1,0 +1,113 @@
+"""Captures and traces as a user meets them: files, verdicts, and what bad input is told."""
+
+import json
+import signal
+import sqlite3
+import subprocess
+import time
+import unittest
+
+from lab import ENVIRONMENT, LabTest
+
+
+class Captures(LabTest):
+    def capture(self, *more, exit_code=0, **options):
+        return self.record("capture", "--output", "t/smoke", "--preset", "smoke", "--quick", *more,
+                           exit_code=exit_code, **options)
+
+    def test_a_capture_is_a_trace_its_metadata_and_a_line_in_the_ledger(self):
+        record = self.capture("--include-eval")
+        self.assertEqual(record["status"], "ok")
+        self.assertEqual(json.loads((self.folder / "t/smoke.metadata.json").read_text()), record)
+        self.assertEqual(record["steps"], 8)
+        self.assertGreater(record["covered_share"], 0.9)
+        self.assertGreater(record["evaluation"]["val_bpb"], 0)
+        event = self.ledger_lines()[-1]
+        self.assertEqual((event["event_type"], event["status"]), ("capture", "ok"))
+        self.assertEqual(event["identity"], record["identity"])
+        for part in ("seams", "trainer", "fingerprint_class"):
+            self.assertTrue(event["identity"][part], part)
+
+        with sqlite3.connect(self.folder / "t/smoke.sqlite") as trace:
+            names = [row[0] for row in trace.execute(
+                "SELECT value FROM NVTX_EVENTS JOIN StringIds ON textId = id WHERE category = 2")]
+            self.assertEqual(names.count("loss_prelude/forward"), 8)
+            self.assertIn(("KERNEL_LAB_PRESET", "smoke"), list(trace.execute("SELECT * FROM META_DATA_EXPORT")))
+
+        summary = self.record("trace", "summary", "t/smoke.sqlite", "--kernels")
+        self.assertEqual(summary["steps"], 8)
+        self.assertEqual(summary["window_ns"], record["window_ns"])
+        self.assertEqual(summary["bottleneck"]["label"], "kernel-dominated")
+        self.assertEqual(summary["unknown_share"], 0)
+        seams = {seam["seam"]: seam for seam in summary["seams"]}
+        self.assertEqual(seams["rmsnorm"]["calls"], {"backward": 48, "forward": 48})
+        split = summary["bottleneck"]["split"]
+        self.assertEqual(sum(ns for part, ns in split.items() if part != "whole_ns"), split["whole_ns"])
+        self.assertIn("bottleneck", self.lab("trace", "summary", "t/smoke.sqlite").stdout)
+
+        exported = self.record("trace", "export", "t/smoke.sqlite")
+        events = json.loads((self.folder / "t/smoke.json").read_text())["traceEvents"]
+        self.assertEqual(sum(event["ph"] == "X" for event in events), exported["events"])
+        self.assertEqual(exported["events"], record["ranges"] + 8)
+
+    def test_a_workspaces_kernel_is_captured_in_its_seam(self):
+        workspace = self.workspace()
+        kernel = workspace / "kernel.cpp"
+        kernel.write_text(kernel.read_text() + "\n// another\n")
+        record = self.record("capture", "--workspace", "mine", "--output", "t", "--quick")
+        self.assertEqual((record["status"], record["seam"], record["target"]), ("ok",) + ("activation_pointwise",) * 2)
+        self.assertEqual(record["libraries"]["activation_pointwise"]["source_hash"], record["identity"]["kernel"])
+        self.assertIsNone(record["bench"])
+
+    def test_overrides_reach_the_trainer_and_make_another_identity(self):
+        plain = self.capture()
+        record = self.capture("--set", "rows=2")
+        self.assertEqual(record["trainer_start"]["config"]["rows"], 2)
+        self.assertNotEqual(record["identity"]["trainer"], plain["identity"]["trainer"])
+        self.assertEqual(self.capture("--set", "rowz=2", exit_code=3)["status"], "execution-failed")
+        self.assert_refused(self.lab("capture", "--output", "t/x", "--preset", "smoke", "--set", "rows"), 2, "FIELD=VALUE")
+
+    def test_what_is_not_built_says_so_and_leaves_metadata(self):
+        record = self.capture("--tool", "nsys", exit_code=5)
+        self.assertEqual(record["status"], "missing-tool")
+        self.assertEqual(json.loads((self.folder / "t/smoke.metadata.json").read_text()), record)
+        self.assertEqual(self.ledger_lines()[-1]["status"], "missing-tool")
+        other = self.record("--engine", "cuda", "capture", "--output", "t/gpu", "--preset", "gpu-small", exit_code=5)
+        self.assertIn(other["status"], ("missing-tool", "missing-runtime"))
+        self.assertTrue((self.folder / "t/gpu.metadata.json").exists())
+        self.assert_refused(self.lab("capture", "--output", "t/x", "--tensors"), 5, "--tensors")
+        self.assert_refused(self.lab("capture", "--output", "t/x", "--", "sleep", "1"), 5, "CUPTI")
+
+    def test_a_prefix_that_cannot_be_written_and_one_that_is_missing(self):
+        self.assert_refused(self.lab("capture", "--output", "/proc/nowhere/t", "--preset", "smoke"), 1, "/proc/nowhere")
+        self.assert_refused(self.lab("capture", "--preset", "smoke"), 2, "--output")
+
+    def test_an_interrupt_leaves_the_earlier_capture_as_it_was(self):
+        self.capture()
+        before = {path: path.read_bytes() for path in (self.folder / "t").iterdir()}
+        running = subprocess.Popen(self.command("capture", "--output", "t/smoke", "--preset", "smoke", "--steps", "5000"),
+                                   cwd=self.folder, env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(4)
+        running.send_signal(signal.SIGINT)
+        self.assertNotEqual(running.wait(timeout=20), 0)
+        self.assertEqual({path: path.read_bytes() for path in (self.folder / "t").iterdir()}, before)
+
+
+class BadTraces(LabTest):
+    def summary(self, content, exit_code, *words):
+        (self.folder / "x").write_bytes(content)
+        self.assert_refused(self.lab("trace", "summary", "x"), exit_code, "x", *words)
+
+    def test_each_is_named(self):
+        self.assert_refused(self.lab("trace", "summary", "absent"), 2, "absent")
+        self.summary(b"", 5, "is empty")
+        self.summary(b"\x7fELF and so on", 2, "begins with")
+        self.summary(b"SQLite format 3\0 and nothing of it", 5, "cannot be opened")
+        with sqlite3.connect(self.folder / "empty.sqlite") as database:
+            database.execute("CREATE TABLE unrelated (a)")
+        self.assert_refused(self.lab("trace", "summary", "empty.sqlite"), 5, "no kernels, no calls and no ranges")
+        self.assert_refused(self.lab("trace"), 2, "summary")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
