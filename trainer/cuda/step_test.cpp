@@ -191,7 +191,7 @@ TEST_F(CudaStep, TwoRunsGiveTheSameBits) {
     ASSERT_NE(stepper, nullptr);
     for (uint64_t step = 0; step < 5; ++step) {
       const Batch batch = batch_of(config_, step);
-      const auto result = stepper->step(batch.tokens, batch.targets, 1);
+      const auto result = stepper->step(batch.tokens, batch.targets, 0.25);
       ASSERT_TRUE(result.ok()) << result.error().what;
       if (run == 0)
         losses.push_back(result->loss);
@@ -213,8 +213,8 @@ TEST_F(CudaStep, TheGraphGivesWhatTheSameLaunchesGiveWithoutOne) {
   ASSERT_NE(eager, nullptr);
   for (uint64_t step = 0; step < 3; ++step) {
     const Batch batch = batch_of(config_, step);
-    const auto replayed = graph->step(batch.tokens, batch.targets, 1);
-    const auto launched = eager->step_without_graph(batch.tokens, batch.targets, 1);
+    const auto replayed = graph->step(batch.tokens, batch.targets, 0.25);
+    const auto launched = eager->step_without_graph(batch.tokens, batch.targets, 0.25);
     ASSERT_TRUE(replayed.ok()) << replayed.error().what;
     ASSERT_TRUE(launched.ok()) << launched.error().what;
     EXPECT_EQ(replayed->loss, launched->loss);
