@@ -9,8 +9,8 @@ import unittest
 import lab
 from lab import LabTest
 
-VERBS = ["bench", "calibrate", "diff", "doctor", "evidence", "history", "init", "integration-ab", "ledger",
-         "list-targets", "new-target", "promote", "promotion-check", "restore", "tour", "verify"]
+VERBS = ["bench", "calibrate", "capture", "diff", "doctor", "evidence", "history", "init", "integration-ab", "ledger",
+         "list-targets", "new-target", "promote", "promotion-check", "restore", "tour", "trace", "verify"]
 
 # Command line, the word that was meant.
 WRONG_WORDS = [
