@@ -10,7 +10,8 @@
 
 namespace kl {
 
-// Length of a named axis, a decimal constant, or a product such as "N*C"; 1 for an empty text.
+// Length of a named axis, a decimal constant, a product such as "N*C", or a sum of those such as
+// "N+2*C"; 1 for an empty text.
 Result<int64_t> axis_length(std::string_view text, const std::map<std::string, int64_t>& axes);
 
 }  // namespace kl

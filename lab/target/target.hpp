@@ -35,7 +35,7 @@ struct TensorSpec {
   bool optional = false;
   StrideRule strides = StrideRule::packed;
   OutputMode mode = OutputMode::write;  // outputs
-  std::string terms;                // outputs: axis (or product "N*C") whose length is n in the bound
+  std::string terms;                // outputs: n in the bound, lengths as of axes.hpp
 };
 
 struct ScalarSpec {

@@ -140,12 +140,14 @@ TEST(CasePlan, TheTrainersOwnStridesAreKeptAndPartOfTheHash) {
   EXPECT_NE(plan.hash(), packed);
 }
 
-TEST(CasePlan, AxisLengthsAreNamesNumbersOrProducts) {
+TEST(CasePlan, AxisLengthsAreNamesNumbersProductsOrSums) {
   const std::map<std::string, int64_t> axes = {{"N", 6}, {"C", 7}};
   EXPECT_EQ(*axis_length("N*C", axes), 42);
   EXPECT_EQ(*axis_length("3*C", axes), 21);
+  EXPECT_EQ(*axis_length("N+2*C+32", axes), 52);
   EXPECT_EQ(*axis_length("", axes), 1);
   ASSERT_FALSE(axis_length("V", axes).ok());
+  ASSERT_FALSE(axis_length("N+V", axes).ok());
   EXPECT_NE(axis_length("V", axes).error().what.find("V"), std::string::npos);
 }
 

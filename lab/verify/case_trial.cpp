@@ -186,13 +186,13 @@ std::optional<CaseFailure> compare_with_champion(const TrialContext& context, co
       const OutputVerdict& mine = candidate.verdicts[op][i];
       const OutputVerdict& theirs = champion.verdicts[op][i];
       const double error =
-          theirs.passed() ? theirs.max_error : std::numeric_limits<double>::infinity();
+          theirs.passed() ? theirs.known_error : std::numeric_limits<double>::infinity();
       const double cap = champion_cap(context.target->champion_k, error, largest_value(expected),
                                       mine.elements, tensor.dtype);
-      if (mine.max_error <= cap) continue;
+      if (mine.known_error <= cap) continue;
       return mismatch(
           context, data.operations[op],
-          describe_element(expected, tensor.dtype, candidate.outputs[op][i], mine.worst_element,
+          describe_element(expected, tensor.dtype, candidate.outputs[op][i], mine.worst_known,
                            cap, data.rows_of(data.operations[op].spec->outputs[i])),
           "worse-than-champion");
     }

@@ -11,6 +11,7 @@ namespace kl {
 
 namespace {
 
+constexpr double kKnown = 0.01;  // bound over value
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // The error of one element; 0 for matching non-finite values, infinite for a mismatch of kind.
@@ -45,6 +46,11 @@ class Judge {
       verdict_.max_error = error;
       verdict_.worst_element = element;
     }
+    const bool known = limit <= kKnown * std::fabs(expected_.values[at]);
+    if (known && (error > verdict_.known_error || verdict_.worst_known < 0)) {
+      verdict_.known_error = error;
+      verdict_.worst_known = element;
+    }
     if (error > 0 && limit > 0)
       verdict_.worst_fraction = std::max(verdict_.worst_fraction, error / limit);
     // An infinite bound would pass anything: it passes nothing.
@@ -72,6 +78,11 @@ void merge(OutputVerdict& verdict, const OutputVerdict& later) {
   if (verdict.worst_element < 0 || later.max_error > verdict.max_error) {
     verdict.max_error = later.max_error;
     verdict.worst_element = later.worst_element;
+  }
+  if (later.worst_known >= 0 &&
+      (verdict.worst_known < 0 || later.known_error > verdict.known_error)) {
+    verdict.known_error = later.known_error;
+    verdict.worst_known = later.worst_known;
   }
   verdict.worst_fraction = std::max(verdict.worst_fraction, later.worst_fraction);
   if (verdict.first_failure >= 0) return;

@@ -34,6 +34,19 @@ TEST(Judge, AcceptsWithinTheBoundAndNamesTheFirstElementBeyondIt) {
   EXPECT_EQ(verdict.max_error, 1);
 }
 
+// Where the model allows either of two answers a champion that gave one says nothing of the other.
+TEST(Judge, ComparesWithTheChampionOnlyWhatTheOracleKnowsToAPercent) {
+  OracleOutput output = expecting({1, 2, 3});
+  output.terms[1] = 0.03 / (6 * 0x1p-24);  // known to 1.5 %
+  const std::vector<float> got = {1, 2.02f, 3.0000003f};
+  const Bound bound{0x1p-24, 6 * 0x1p-24, 0x1p-126};
+  const auto verdict = judge_output(output, kF32, std::as_bytes(std::span(got)), bound, -1);
+  EXPECT_TRUE(verdict.passed());
+  EXPECT_EQ(verdict.worst_element, 1);
+  EXPECT_EQ(verdict.worst_known, 2);
+  EXPECT_LT(verdict.known_error, 1e-6);
+}
+
 TEST(Judge, OneWrongElementAmongManyIsEnough) {
   std::vector<double> expected(100000, 1.0);
   std::vector<float> got(100000, 1.0f);

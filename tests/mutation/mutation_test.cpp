@@ -33,9 +33,7 @@ int64_t input_elements(const Target& target, const CaseShape& shape) {
   return elements;
 }
 
-// The target's own list, without its largest shapes and those of single elements. In long sums even
-// honest variants come near the bound: rmsnorm's, one by one in float, beyond it in dw of equal
-// rows.
+// The target's own list, without its largest shapes and those of single elements.
 const Target& target_named(const std::string& key) {
   constexpr int64_t kMostElements = 80'000, kLongestAxis = 512;
   static std::map<std::string, Target> targets;
