@@ -73,7 +73,8 @@ struct EngineList : RecordHeader {
 struct TargetLine {
   std::string key;
   std::vector<std::string> aliases;
-  std::string status, metric, seam;
+  std::string status, metric, seam, path;
+  std::map<std::string, std::string> opened_by;
   std::vector<std::string> families;
   std::string title, folder;
 
@@ -84,6 +85,8 @@ struct TargetLine {
     v("status", self.status, "starter-ready, trace-ready or no-starter");
     v("metric", self.metric, "number that decides");
     v("seam", self.seam, "seam of the trainer, or empty");
+    v("path", self.path, "what the preset does with the seam: runs, shadowed, absent; empty: no seam, or not asked");
+    v("opened_by", self.opened_by, "preset fields that put a shadowed seam on the path");
     v("families", self.families, "operation families");
     v("title", self.title, "what it computes");
     v("folder", self.folder, "where it was found");

@@ -11,6 +11,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace kl::app {
 namespace {
 
@@ -29,6 +31,28 @@ Result<SeamLibraries> preset_libraries(const Context& context, const Catalogue& 
                                        const std::string& seam = {}) {
   KL_TRY(const TrainerPath path, builtin_trainer().path(preset, Json::object(), seam));
   return champion_libraries(*context.engine, Builder(*context.engine), catalogue, path.seams);
+}
+
+// Presets of this engine that run the target's seam as they are: the weakest first, those of the
+// preset's family before others.
+Result<std::vector<std::string>> presets_on_path(const Context& context, const Target& target,
+                                                 const std::string& preset) {
+  KL_TRY(auto presets, builtin_trainer().presets());
+  KL_TRY(const TrainerPreset mine, builtin_trainer().preset(preset));
+  std::erase_if(presets, [&](const TrainerPreset& other) {
+    return other.device && *other.device != context.engine->name();
+  });
+  std::stable_sort(presets.begin(), presets.end(), [&](const TrainerPreset& a, const TrainerPreset& b) {
+    const bool a_kin = a.family == mine.family, b_kin = b.family == mine.family;
+    return a_kin != b_kin ? a_kin : a.strength < b.strength;
+  });
+  std::vector<std::string> names;
+  for (const auto& other : presets) {
+    KL_TRY(const auto seams, builtin_trainer().seams(other.name));
+    if (const TrainerSeam* seam = seam_of(seams, target); seam != nullptr && seam->on_path())
+      names.push_back(other.name);
+  }
+  return names;
 }
 
 }  // namespace
@@ -103,9 +127,15 @@ Result<std::vector<SeamShape>> seam_shapes(const Target& target, const std::stri
   std::vector<SeamShape> shapes;
   if (target.seam.empty()) return shapes;
   KL_TRY(const auto seams, builtin_trainer().seams(preset));
-  for (const auto& seam : seams)
-    if (seam.seam == target.seam && seam.target == target.key) shapes = seam.shapes;
+  if (const TrainerSeam* seam = seam_of(seams, target)) shapes = seam->shapes;
   return shapes;
+}
+
+const TrainerSeam* seam_of(const std::vector<TrainerSeam>& seams, const Target& target) {
+  if (target.seam.empty()) return nullptr;
+  for (const auto& seam : seams)
+    if (seam.seam == target.seam && seam.target == target.key) return &seam;
+  return nullptr;
 }
 
 Result<Session> open_session(Context& context, const std::string& workspace, const std::string& preset) {
@@ -203,8 +233,13 @@ Result<Assessment> assess_now(const Context& context, const Catalogue& catalogue
   if (context.engine->usable().ok()) {
     KL_TRY(request.now, identity_now(context, catalogue, target, preset));
     if (!target.seam.empty()) {
-      KL_TRY(const auto shapes, seam_shapes(target, preset));
-      if (!shapes.empty()) request.seam = target.seam;
+      KL_TRY(const auto seams, builtin_trainer().seams(preset));
+      const TrainerSeam* seam = seam_of(seams, target);
+      if (seam != nullptr && !seam->shapes.empty()) request.seam = target.seam;
+      if (seam != nullptr && !seam->on_path()) {
+        request.opened_by = *seam->opened_by;
+        KL_TRY(request.presets_on_path, presets_on_path(context, target, preset));
+      }
       KL_TRY(const SeamLibraries libraries, preset_libraries(context, catalogue, preset));
       request.champion_set = seams_hash(libraries, "");
     }

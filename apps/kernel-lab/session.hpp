@@ -43,6 +43,8 @@ Result<Identity> identity_now(const Context& context, const Catalogue& catalogue
 
 // What the preset's trainer calls this target's seam with; empty without a seam.
 Result<std::vector<SeamShape>> seam_shapes(const Target& target, const std::string& preset);
+// The seam of this target among those that a trainer lists; null: not there.
+const TrainerSeam* seam_of(const std::vector<TrainerSeam>& seams, const Target& target);
 
 struct Session {
   Catalogue catalogue;

@@ -38,6 +38,11 @@ const Json* detail(const LedgerEvent& e, std::string_view key) {
   if (const Json* found = member(&e.details, key)) return found;
   return member(member(&e.details, "record"), key);
 }
+// A text of the record, or nothing.
+std::string text_in(const LedgerEvent& e, std::string_view key) {
+  const Json* value = detail(e, key);
+  return value != nullptr && value->is_string() ? value->get<std::string>() : "";
+}
 std::optional<double> number_in(const Json* object, std::string_view key) {
   const Json* value = member(object, key);
   if (value == nullptr || !value->is_number()) return std::nullopt;
@@ -235,7 +240,11 @@ class Gathering {
         a_.time_ratio = event.metric_value;
     } else if (is_finished_ab(event)) {
       f_.latest_ab = status;
-      if (status != Status::inconclusive) f_.conclusive_ab = status;
+      f_.ab_remedy = text_in(event, "remedy");
+      if (status != Status::inconclusive) {
+        f_.conclusive_ab = status;
+        f_.mixed_because = status == Status::mixed ? text_in(event, "reason") : "";
+      }
       f_.latest_validated_run = status == Status::validated ? f_.latest_validated_run + 1 : 0;
     }
   }
@@ -272,6 +281,7 @@ class Gathering {
     a_.gain_bound = f_.gain_bound;
     a_.gain_threshold = f_.gain_threshold;
     a_.tries = f_.tries;
+    a_.opened_by = request_.opened_by;
   }
 
   const AssessRequest& request_;
@@ -298,7 +308,8 @@ bool has_ok(const std::vector<EvidenceLine>& lines, std::string_view event_type)
   });
 }
 
-NextStep next_step(const Assessment& a, const AssessRequest& request, PromotionAnswer answer) {
+NextStep next_step(const Assessment& a, const Facts& facts, const AssessRequest& request,
+                   PromotionAnswer answer) {
   using A = PromotionAnswer;
   const std::string folder = a.workspace.empty() ? "workspaces/" + a.target : a.workspace;
   const auto verb = [&](std::string_view name, std::string_view rest = {}) {
@@ -333,8 +344,21 @@ NextStep next_step(const Assessment& a, const AssessRequest& request, PromotionA
     case A::ready_for_integration:
       return {verb("integration-ab", preset), "does the trainer get faster?"};
     case A::stabilize_integration:
+      if (facts.mixed_because == "shadowed") {
+        if (request.presets_on_path.empty())
+          return {verb("bench", preset),
+                  "it must gain more: no preset here runs its seam without being told to"};
+        const std::string& other = request.presets_on_path.front();
+        return {verb("integration-ab", " --preset " + quoted(other)),
+                fmt::format("preset {} runs its seam as it is: a win there counts", other)};
+      }
+      if (facts.mixed_because == "memory")
+        return {verb("verify", preset + "   # after changing its kernel"),
+                "faster, but with more memory: save less between forward and backward, or ask for "
+                "less scratch"};
       return {verb("integration-ab", preset + " --pairs 16"),
-              "undecided: more pairs on a quieter machine"};
+              facts.ab_remedy.empty() ? "undecided: more pairs on a quieter machine"
+                                      : "undecided: " + facts.ab_remedy};
     case A::needs_confirmation:
       return {verb("integration-ab", preset),
               "a winner out of several tries is measured again, fresh"};
@@ -344,8 +368,20 @@ NextStep next_step(const Assessment& a, const AssessRequest& request, PromotionA
   return {};
 }
 
+std::string settings_text(const std::map<std::string, std::string>& settings) {
+  std::string text;
+  for (const auto& [field, value] : settings)
+    text += (text.empty() ? "" : " ") + field + "=" + value;
+  return text;
+}
+
 std::vector<std::string> notes_of(const Assessment& a, const Facts& f) {
   std::vector<std::string> notes = {"trace: not-built"};
+  if (!a.opened_by.empty())
+    notes.push_back(fmt::format(
+        "shadowed: preset {} does not run its seam; an A/B opens it in both arms ({}), and "
+        "validates only what also beats the path of the preset",
+        a.preset, settings_text(a.opened_by)));
   if (f.has_seam && !f.seam_share)
     notes.push_back("seam share unknown on this preset: calibrate --aa or an A/B measures it");
   if (f.verified && !a.time_ratio && !f.latest_ab)
@@ -370,7 +406,7 @@ Assessment assess(std::span<const LedgerEvent> events, const AssessRequest& requ
   assessment.state = to_string(state);
   assessment.answer = to_string(answer);
   assessment.blockers = blockers_of(facts);
-  assessment.next = next_step(assessment, request, answer);
+  assessment.next = next_step(assessment, facts, request, answer);
   assessment.notes = notes_of(assessment, facts);
   return assessment;
 }

@@ -5,6 +5,7 @@
 #include <lab/core/record.hpp>
 #include <lab/ledger/event.hpp>
 
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -54,6 +55,8 @@ struct AssessRequest {
   std::string engine;
   std::string preset;
   std::string seam;            // trainer seam of the target; empty: the trainer has none for it
+  std::map<std::string, std::string> opened_by;  // preset fields that put it on the path; empty: it is
+  std::vector<std::string> presets_on_path;      // of a shadowed seam: presets that run it as they are
   bool has_starter = true;     // a champion exists for this engine
   std::string champion_hash;   // SHA-256 of the champion's source; empty: none
   std::string champion_set;    // hash of all champions, as `seams` of calibration events
@@ -116,6 +119,7 @@ struct Assessment {
   std::vector<std::string> blockers;  // everything that stands between here and promotion
   NextStep next;
   std::vector<std::string> notes;
+  std::map<std::string, std::string> opened_by;  // of a shadowed seam
   std::optional<double> seam_share;  // of the step, newest that is current
   std::optional<double> time_ratio;  // candidate / champion, newest conclusive bench
   std::optional<double> gain_bound;  // of the step time, at most
@@ -140,6 +144,8 @@ struct Assessment {
     v("blockers", self.blockers, "what stands between here and promotion");
     v("next", self.next, "the next step");
     v("notes", self.notes, "what a reader should know beside it");
+    v("opened_by", self.opened_by,
+      "preset fields that put a shadowed seam on the path; empty: it is there, or there is none");
     v("seam_share", self.seam_share, "share of the training step, or null");
     v("time_ratio", self.time_ratio, "candidate over champion seam time, or null");
     v("gain_bound", self.gain_bound, "most of the step that can be gained, or null");

@@ -1,7 +1,9 @@
 #include <lab/flow/assess.hpp>
 
+#include <lab/core/files.hpp>
 #include <lab/flow/decision.hpp>
 #include <lab/flow/evidence.hpp>
+#include <lab/ledger/ledger.hpp>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -239,6 +241,38 @@ TEST(Assess, NoNextCommandNamesAVerbThatDoesNotExist) {
   }
 }
 
+// What a mixed A/B means, and what comes next, depends on why it is mixed.
+TEST(Assess, AKernelThatWonOnlyInItsOpenedRegionIsSentToAPresetThatRunsIt) {
+  auto story = Story().verify().ab("mixed");
+  story.last().details["record"] = {{"reason", "shadowed"}};
+  AssessRequest ask = request();
+  ask.opened_by = {{"mlp", "parts"}};
+  ask.presets_on_path = {"cpu-strong"};
+  const auto a = assess(story.events, ask);
+  EXPECT_EQ(a.answer, "stabilize-integration");
+  EXPECT_EQ(a.next.command, "kernel-lab integration-ab --workspace w --preset cpu-strong");
+  EXPECT_THAT(a.next.why, HasSubstr("a win there counts"));
+  EXPECT_THAT(a.blockers, Contains(HasSubstr("not the path that the preset runs today")));
+  EXPECT_THAT(a.notes, Contains(HasSubstr("mlp=parts")));
+
+  ask.presets_on_path.clear();
+  EXPECT_THAT(assess(story.events, ask).next.command, HasSubstr("kernel-lab bench"));
+}
+
+TEST(Assess, AFasterKernelThatNeedsMoreMemoryIsNotToldToRunMorePairs) {
+  auto story = Story().verify().ab("mixed");
+  story.last().details["record"] = {{"reason", "memory"}};
+  const auto a = assess(story.events, request());
+  EXPECT_THAT(a.next.command, HasSubstr("kernel-lab verify"));
+  EXPECT_THAT(a.next.why, HasSubstr("more memory"));
+}
+
+TEST(Assess, AnUndecidedComparisonPassesOnItsOwnRemedy) {
+  auto story = Story().verify().ab("inconclusive");
+  story.last().details["record"] = {{"remedy", "about 40 pairs would decide"}};
+  EXPECT_EQ(assess(story.events, request()).next.why, "undecided: about 40 pairs would decide");
+}
+
 // Each field of an A/B's or a verify's identity: changing it makes the evidence stale, with a
 // reason.
 TEST(Assess, EvidenceGoesStaleWhenAnythingItDependsOnChanges) {
@@ -330,6 +364,23 @@ TEST(Assess, ACalibrationOfSeveralPresetsIsReadByPreset) {
   EXPECT_EQ(a.seam_share, 0.07);
   EXPECT_EQ(a.delta_eff, 0.02);
   EXPECT_EQ(a.gain_threshold, 0.02);
+}
+
+// Before calls were counted by operation a record held one number.
+TEST(Assess, LedgersFromBeforeCallsByOperationAreRead) {
+  auto story = Story().calibration(0.08).verify().bench("improved", 0.75).ab("validated");
+  const Json shape = {{"axes", {{"N", 512}, {"C", 64}}}, {"dtype", "f32"}, {"calls_per_step", 6}};
+  for (LedgerEvent& event : story.events)
+    event.details["record"] = {{"shapes", {shape}}, {"calls_per_step", 6},
+                               {"calls_expected_per_step", 6}, {"calls_seen_per_step", 6}};
+  const auto folder = TemporaryFolder::create("kl-old-ledger").value();
+  const Ledger ledger(folder.path() / "ledger.jsonl");
+  for (LedgerEvent& event : story.events) ASSERT_TRUE(ledger.append(std::move(event)).ok());
+  const auto reading = ledger.read().value();
+  EXPECT_TRUE(reading.health.clean());
+  const auto a = assess(reading.events, request());
+  EXPECT_EQ(a.answer, "ready-to-promote");
+  EXPECT_NEAR(a.gain_bound.value_or(0), 0.02, 1e-15);
 }
 
 TEST(Assess, GainBoundIsShareTimesGainOfTheBench) {

@@ -173,6 +173,10 @@ std::vector<std::string> blockers_of(const Facts& f) {
   if (!f.conclusive_ab) {
     add(true, f.latest_ab ? "the A/B against the champion is inconclusive"
                           : "no A/B against the champion of this kernel with what is there now");
+  } else if (f.mixed_because == "shadowed") {
+    add(true, "it beat the champion of its seam, but not the path that the preset runs today");
+  } else if (f.mixed_because == "memory") {
+    add(true, "the A/B against the champion says mixed: faster, but with more memory");
   } else if (*f.conclusive_ab != Status::validated) {
     add(true, fmt::format("the A/B against the champion says {}", to_string(*f.conclusive_ab)));
   } else if (!f.confirmed()) {

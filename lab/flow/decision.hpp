@@ -19,6 +19,8 @@ struct Facts {
   std::string rejection;            // why this kernel is ruled out; empty: it is not
   std::optional<Status> conclusive_ab;  // newest current validated, regressed, mixed or equivalent
   std::optional<Status> latest_ab;      // newest current finished A/B, inconclusive ones too
+  std::string mixed_because;            // reason of that conclusive A/B where it is mixed
+  std::string ab_remedy;                // what the newest finished A/B says to do; empty: nothing
   std::optional<double> seam_share;
   std::optional<double> gain_bound;  // share × (1 − time ratio), or the share itself
   double gain_threshold = 0.005;
