@@ -1,6 +1,7 @@
 #include <lab/bench/arm.hpp>
 
 #include <lab/verify/call_site.hpp>
+#include <lab/verify/strided.hpp>
 
 #include <algorithm>
 #include <cstring>
@@ -8,14 +9,13 @@
 namespace kl {
 namespace {
 
-size_t bytes_of(const TensorData& tensor) {
-  return static_cast<size_t>(tensor.size()) * element_bytes(tensor.dtype);
-}
+size_t bytes_of(const TensorData& tensor) { return Layout::of(tensor).bytes(); }
 
 TensorBinding view_of(const TensorData& tensor) {
   TensorBinding binding;
   binding.dtype = tensor.dtype;
   binding.shape = tensor.shape;
+  binding.strides = tensor.strides;
   return binding;
 }
 
@@ -171,10 +171,10 @@ OrFault<std::monostate> Arm::fetch_tensor(const TensorSpec& spec, const TensorDa
   if (buffer < 0) return std::monostate{};
   if (rows == nullptr || !has_rows(spec, target_->row_axis))
     return worker_->fetch(buffer, 0, bytes_of(tensor));
-  const size_t row = bytes_of(tensor) / static_cast<size_t>(tensor.shape[0]);
+  const Layout layout = Layout::of(tensor);
   for (const int64_t r : *rows) {
     KL_FAULT_TRY([[maybe_unused]] const auto fetched,
-                 worker_->fetch(buffer, static_cast<size_t>(r) * row, row));
+                 worker_->fetch(buffer, layout.row_offset(r), layout.row().bytes()));
   }
   return std::monostate{};
 }

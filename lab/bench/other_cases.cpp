@@ -39,6 +39,7 @@ std::vector<SeamShape> cases_beside_the_step(const Target& target,
       if (model == step.end() || known) continue;
       SeamShape shape = *model;  // its scalars and absent tensors
       shape.axes = item.axes;
+      shape.strides.clear();  // they fit the trainer's lengths alone
       for (const OperationSpec& operation : target.operations)
         shape.calls_per_step[operation.name] = 0;
       beside.push_back(std::move(shape));

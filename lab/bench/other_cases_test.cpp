@@ -20,6 +20,7 @@ TEST(CasesBesideTheStep, AreTheTwoLargestThatAreCheapAndNotTheStepsOwn) {
   step.axes = {{"N", 100}, {"C", 600}};
   step.scalars = {{"eps", 0.5}};
   step.absent = {"w"};
+  step.strides = {{"x", {700, 1}}};
   step.calls_per_step = {{"forward", 6}};
   const auto beside = cases_beside_the_step(target, {step});
   ASSERT_EQ(beside.size(), 2u);
@@ -29,6 +30,7 @@ TEST(CasesBesideTheStep, AreTheTwoLargestThatAreCheapAndNotTheStepsOwn) {
   EXPECT_EQ(beside[0].calls_of("forward"), 0);
   EXPECT_EQ(beside[0].absent, step.absent);
   EXPECT_EQ(beside[0].scalars, step.scalars);
+  EXPECT_TRUE(beside[0].strides.empty());
   step.axes = {{"N", 100}, {"C", 200}};
   EXPECT_EQ(cases_beside_the_step(target, {step}).at(0).axes.at("C"), 100);
   step.axes = {{"N", 10}, {"C", 20}};

@@ -1,21 +1,33 @@
 #include <lab/bench/seam_case.hpp>
 
+#include <lab/verify/strided.hpp>
+
 namespace kl {
 namespace {
 
 bool has_scale(DLDataType type) { return type.code == kDLFloat || type.code == kDLBfloat; }
 
+// A strided tensor's pool is the buffer itself, gaps too: there lies what the trainer's rows hold
+// beside those the kernel is given.
+void fill_gaps(TensorData& tensor) {
+  const Layout layout = Layout::of(tensor);
+  if (layout.packed() || tensor.bytes.empty()) return;
+  const size_t given = tensor.bytes.size();
+  tensor.bytes.resize(layout.bytes());
+  for (size_t i = given; i < tensor.bytes.size(); ++i) tensor.bytes[i] = tensor.bytes[i - given];
+}
+
 }  // namespace
 
 Result<SeamCase> SeamCase::create(const Target& target, const SeamShape& shape, uint64_t seed) {
-  if (!shape.strides.empty())
-    return make_error(Status::unsupported_target,
-                      "the preset gives " + target.key + " strided tensors; bench times packed ones",
-                      "measure it with a program in benchmarks/");
   SeamCase made;
   made.shape = shape;
-  made.group = {"trainer", shape.axes, shape.dtype, shape.scalars, shape.absent, {}};
+  made.group = {"trainer", shape.axes, shape.dtype, shape.scalars, shape.absent, {}, shape.strides};
   KL_TRY(made.pool, draw_case(target, made.group, Case{}, seed));
+  for (OperationData& operation : made.pool.operations) {
+    for (TensorData& tensor : operation.inputs) fill_gaps(tensor);
+    for (TensorData& tensor : operation.outputs) fill_gaps(tensor);
+  }
   return made;
 }
 

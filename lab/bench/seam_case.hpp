@@ -23,7 +23,9 @@ struct Draw {
 struct SeamCase {
   SeamShape shape;
   CaseGroup group;
-  CaseData pool;  // one draw of every input and of every accumulate or inout base
+  // One draw of every input and of every accumulate or inout base. The bytes of a strided tensor are
+  // those of its buffer, gaps included.
+  CaseData pool;
 
   static Result<SeamCase> create(const Target& target, const SeamShape& shape, uint64_t seed);
 };

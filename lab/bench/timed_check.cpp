@@ -1,6 +1,7 @@
 #include <lab/bench/timed_check.hpp>
 
 #include <lab/verify/parallel_rows.hpp>
+#include <lab/verify/strided.hpp>
 #include <lab/worker/draw.hpp>
 
 #include <algorithm>
@@ -21,17 +22,17 @@ constexpr int64_t kChunkElements = 1 << 16;
 TensorData gather(const TensorData& like, const std::byte* data, const Rows* rows) {
   TensorData copy{like.name, like.dtype, like.shape, {}};
   if (data == nullptr) return copy.shape.clear(), copy;
-  const size_t width = element_bytes(like.dtype);
+  const Layout layout = Layout::of(like);
   if (rows == nullptr) {
-    copy.bytes.assign(data, data + static_cast<size_t>(like.size()) * width);
+    copy.bytes = kl::gather(layout, data);
     return copy;
   }
-  const size_t row_bytes = static_cast<size_t>(like.size() / like.shape[0]) * width;
   copy.shape[0] = static_cast<int64_t>(rows->size());
-  copy.bytes.resize(rows->size() * row_bytes);
-  for (size_t i = 0; i < rows->size(); ++i)
-    std::memcpy(copy.bytes.data() + i * row_bytes,
-                data + static_cast<size_t>((*rows)[i]) * row_bytes, row_bytes);
+  const Layout row = layout.row();
+  for (const int64_t r : *rows) {
+    const auto bytes = kl::gather(row, data + layout.row_offset(r));
+    copy.bytes.insert(copy.bytes.end(), bytes.begin(), bytes.end());
+  }
   return copy;
 }
 
@@ -47,11 +48,11 @@ bool leaves_output_untouched(const FinishedCall& call, const OperationData& pool
   for (size_t o = 0; o < pool.outputs.size(); ++o) {
     if (call.outputs[o] == nullptr || has_rows(call.operation->outputs[o], row_axis)) continue;
     TensorData before = pool.outputs[o];
-    before.bytes.resize(static_cast<size_t>(before.size()) * element_bytes(before.dtype));
+    before.bytes.resize(Layout::of(before).bytes());
     if (call.base_draws[o])
       before = redraw(pool.outputs[o], *call.base_draws[o]);
     else
-      poison(before.dtype, before.bytes.data(), before.size(), call.poison_pattern);
+      poison(before.dtype, before.bytes.data(), Layout::of(before).span(), call.poison_pattern);
     if (std::memcmp(before.bytes.data(), call.outputs[o], before.bytes.size()) == 0) return true;
   }
   return false;

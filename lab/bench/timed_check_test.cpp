@@ -102,6 +102,32 @@ TEST_F(TimedCheckerTest, AWrongElementIsFoundAtItsPlaceInTheWholeTensor) {
   EXPECT_EQ(rows->failing->index, (std::vector<int64_t>{11, 3}));
 }
 
+TEST_F(TimedCheckerTest, StridedTensorsAreReadWhereTheyLieAndTheirGapsHoldDrawsToo) {
+  SeamShape shape = case_->shape;
+  shape.strides["h"] = shape.strides["y"] = {12, 1};
+  case_ = SeamCase::create(target_, shape, 7).value();
+  ASSERT_EQ(pool().bytes.size(), (15 * 12 + 8) * sizeof(float));
+  h_.resize(15 * 12 + 8);
+  draw_from_pool(pool().dtype, pool().bytes, 5, -1.5, reinterpret_cast<std::byte*>(h_.data()));
+  y_.assign(h_.size(), -1);
+  for (size_t i = 0; i < h_.size(); ++i)
+    if (i % 12 < 8) y_[i] = h_[i] > 0 ? h_[i] * h_[i] : 0;
+  EXPECT_NE(h_[9], h_[10]);
+  const TimedChecker checker(target_, *oracle_);
+  const auto right = checker.whole(*case_, call());
+  ASSERT_TRUE(right.ok());
+  EXPECT_EQ(right->elements, 128);
+  EXPECT_FALSE(right->failing.has_value());
+  y_[12 * 11 + 3] += 1;
+  const std::vector<int64_t> others{0, 10, 15}, with_it{2, 11};
+  const auto unseen = checker.rows(*case_, call(), others);
+  ASSERT_TRUE(unseen.ok());
+  EXPECT_FALSE(unseen->failing.has_value());
+  const auto seen = checker.rows(*case_, call(), with_it);
+  ASSERT_TRUE(seen.ok() && seen->failing.has_value());
+  EXPECT_EQ(seen->failing->index, (std::vector<int64_t>{11, 3}));
+}
+
 TEST_F(TimedCheckerTest, PoisonLeftInAnOutputIsCalledUnwritten) {
   poison({kDLFloat, 32, 1}, reinterpret_cast<std::byte*>(&y_[40]), 1, 0);
   const auto whole = TimedChecker(target_, *oracle_).whole(*case_, call());

@@ -41,6 +41,15 @@ int64_t Layout::span() const {
   return last + 1;
 }
 
+Layout Layout::row() const {
+  return {dtype, {shape.begin() + 1, shape.end()}, {strides.empty() ? strides.end() : strides.begin() + 1, strides.end()}};
+}
+
+size_t Layout::row_offset(int64_t index) const {
+  const int64_t step = strides.empty() ? row().span() : strides.front();
+  return static_cast<size_t>(index * step) * element_bytes(dtype);
+}
+
 void scatter(const Layout& layout, std::span<const std::byte> packed, int pattern, std::byte* to) {
   if (layout.packed() && !packed.empty()) {
     std::memcpy(to, packed.data(), packed.size());

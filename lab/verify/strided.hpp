@@ -20,6 +20,8 @@ struct Layout {
   bool packed() const;
   int64_t span() const;  // elements from the first to the last, gaps included
   size_t bytes() const { return static_cast<size_t>(span()) * element_bytes(dtype); }
+  Layout row() const;                      // of one index of the first axis
+  size_t row_offset(int64_t index) const;  // bytes
 };
 
 // Poison everywhere, then `packed` in its places; empty `packed`: poison alone.
