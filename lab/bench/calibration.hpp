@@ -46,7 +46,6 @@ struct Calibration : RecordHeader {
   std::map<std::string, std::map<std::string, double>> seam_share;  // preset → seam → of the step
   std::string default_preset;                    // empty: none chosen
   double leg_seconds = 0;                        // of the default preset
-  std::map<std::string, int64_t> perturbation_replicates;  // L2 baselines on file, by preset/seam
 
   template <class Self, class V>
   static void describe(Self& self, V& v) {
@@ -62,8 +61,6 @@ struct Calibration : RecordHeader {
     v("seam_share", self.seam_share, "share of a training step, by preset and seam");
     v("default_preset", self.default_preset, "strongest preset that fits the time budget");
     v("leg_seconds", self.leg_seconds, "leg of the default preset");
-    v("perturbation_replicates", self.perturbation_replicates,
-      "perturbed baselines on file for the divergence gate, by preset/seam");
   }
 };
 
