@@ -137,9 +137,15 @@ class Comparison {
   Outcome measure_noise() {
     if (request_.s_aa) {
       record_.s_aa = *request_.s_aa;
+      record_.s_aa_path = "preset";
+      if (shadowed())
+        record_.notices.push_back(
+            "the A/A noise on file is of the preset's own path: it sets the smallest effect that counts and the noise "
+            "stop; the intervals come from these pairs");
       return {};
     }
     record_.s_aa_measured_first = true;
+    record_.s_aa_path = shadowed() ? "opened" : "preset";
     record_.notices.push_back(fmt::format(
         "no A/A noise on file for {} here: {} A/A pairs ran first", request_.preset, kAaPairs));
     PairSession aa(trainer_, session_->plan(), baseline_, baseline_);

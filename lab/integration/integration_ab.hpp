@@ -73,6 +73,7 @@ struct IntegrationRecord : RecordHeader {
   std::string kernel_hash;
   stats::AbLook look;                           // speed-up, interval, SD, delta, power, n to decide
   double s_aa = 0;
+  std::string s_aa_path;                        // whose A/A pairs: preset, opened (of a shadowed seam)
   bool s_aa_measured_first = false;             // none was on file: A/A pairs ran before
   std::vector<double> aa_log_ratios;            // of those
   int64_t n_needed = 0;                         // pairs in all that would decide; 0: decided
@@ -115,6 +116,9 @@ struct IntegrationRecord : RecordHeader {
     v("kernel_hash", self.kernel_hash, "SHA-256 of the candidate's source");
     v("look", self.look, "the look that decided, or the last one");
     v("s_aa", self.s_aa, "standard deviation of this machine's A/A pairs");
+    v("s_aa_path", self.s_aa_path,
+      "the path that those ran: the preset's own, or the opened one of a shadowed seam; it sets delta and the noise "
+      "stop, the interval comes from the pairs themselves");
     v("s_aa_measured_first", self.s_aa_measured_first, "none was on file: A/A pairs ran before");
     v("aa_log_ratios", self.aa_log_ratios, "those pairs");
     v("n_needed", self.n_needed, "pairs in all that would decide; 0: decided");

@@ -354,6 +354,18 @@ TEST_F(IntegrationAbTest, a_shadowed_seam_is_opened_in_both_arms_and_validated_o
   EXPECT_NEAR(record.path_look->speed_up, 1 / 0.95 - 1, 0.005);
   EXPECT_THAT(record.explanation, HasSubstr("beats the path"));
   EXPECT_THAT(record.notices, testing::Contains(HasSubstr("shadowed: preset tiny")));
+  EXPECT_EQ(record.s_aa_path, "preset");
+  EXPECT_THAT(record.notices, testing::Contains(HasSubstr("of the preset's own path")));
+}
+
+TEST_F(IntegrationAbTest, the_noise_of_a_shadowed_seam_that_is_measured_first_is_that_of_the_opened_path) {
+  step_ratio(0.95);
+  script["path"] = {{"step_ns", 1e8}};
+  auto wanted = request();
+  wanted.s_aa.reset();
+  const auto record = integration_ab(wanted);
+  EXPECT_TRUE(record.s_aa_measured_first);
+  EXPECT_EQ(record.s_aa_path, "opened");
 }
 
 TEST_F(IntegrationAbTest, a_shadowed_seam_that_only_beats_its_own_champion_is_mixed) {
