@@ -163,6 +163,21 @@ class OtherEngines(LabTest):
         self.assertEqual((record["status"], record["remedy"]), ("usage", "use --engine cuda"))
 
 
+class PathsOfPresets(LabTest):
+    def test_list_targets_says_which_seams_a_preset_runs_shadows_or_has_not(self):
+        record = self.record("list-targets", "--preset", "smoke", "--status")
+        self.assertEqual(record["preset"], "smoke")
+        targets = {target["key"]: target for target in record["targets"]}
+        self.assertEqual(targets["rmsnorm"]["path"], "runs")
+        self.assertEqual(targets["softmax"]["path"], "shadowed")
+        self.assertEqual(targets["softmax"]["opened_by"], {"attention": "parts"})
+        self.assertEqual(targets["layernorm"]["path"], "")
+        self.assertIn("softmax (shadowed)", self.lab("list-targets", "--preset", "smoke").stdout)
+        self.assert_refused(self.lab("list-targets", "--preset", "smok"), 2, "smoke")
+        notes = self.record("promotion-check", "--target", "softmax", "--preset", "smoke")["notes"]
+        self.assertTrue(any(note.startswith("shadowed: preset smoke") for note in notes), notes)
+
+
 class BrokenTargets(LabTest):
     def test_a_broken_spec_is_named_by_line_and_column_and_the_others_still_listed(self):
         shutil.copytree(lab.SOURCE / "targets" / "rmsnorm", self.folder / "own" / "crooked")
