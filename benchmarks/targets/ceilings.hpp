@@ -17,4 +17,7 @@ struct TanhExpRate {
 };
 TanhExpRate tanh_exp_rate(int threads);
 
+// Elements per second of exp(x - m), summed, over data in the first cache, all threads together.
+double exp_rate(int threads);
+
 }  // namespace kl::target_bench

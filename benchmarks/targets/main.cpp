@@ -312,7 +312,7 @@ constexpr double kPatienceMs = 300;  // a reference that takes longer is timed o
 constexpr double kRidge = 8;  // operations a byte
 
 void bench_shape(const Shape& shape, const Builder& builder, Engine& cpu, int rounds, int threads,
-                 double tanh_exp_per_s) {
+                 double tanh_exp_per_s, double exp_per_s) {
   const Target target = value_of(read_target(Installation::find().targets / shape.target));
   const auto load = [&](const std::filesystem::path& source) {
     return value_of(KernelLibrary::load(value_of(builder.build({source, "", {}})).path, target.key));
@@ -348,12 +348,16 @@ void bench_shape(const Shape& shape, const Builder& builder, Engine& cpu, int ro
     const double ms = decile(champion_ms);
     fmt::print("{:<21} {:<9} {:<14} {:>8.3f} {} {:>9.1f}x", target.key, operation.name,
                describe_axes(shape), ms, ceiling.text(cost, ms), decile(reference_ms) / ms);
-    if (shape.target == "loss_prelude") {
-      const auto elements = static_cast<double>(inputs[operation.index == KL_FORWARD ? 0 : 1].elements);
-      const double arithmetic_ms = elements / tanh_exp_per_s * 1e3;
+    const bool is_forward = operation.index == KL_FORWARD;
+    const auto share_of = [&](std::string_view arithmetic, double per_s) {
+      const auto elements = static_cast<double>(inputs[is_forward ? 0 : 1].elements);
+      const double arithmetic_ms = elements / per_s * 1e3;
       const double ceiling_ms = std::max(arithmetic_ms, moved / copy->gigabytes_per_s() * 1e-6);
-      fmt::print("   {:.0f} % of the lower of copy and tanh+exp", 100 * ceiling_ms / ms);
-    }
+      fmt::print("   {:.0f} % of the lower of copy and {}", 100 * ceiling_ms / ms, arithmetic);
+    };
+    if (shape.target == "loss_prelude") share_of("tanh+exp", tanh_exp_per_s);
+    if (is_forward && (shape.target == "softmax" || shape.target == "cross_entropy_prelude"))
+      share_of("exp", exp_per_s);
     fmt::print("\n");
     std::fflush(stdout);
   }
@@ -370,14 +374,14 @@ int main(int argc, char** argv) {
     const Builder builder(cpu);
     make_services_ready(threads);
     const TanhExpRate rate = tanh_exp_rate(threads);
-    const double best = std::max(rate.vector_library, rate.polynomial);
+    const double best = std::max(rate.vector_library, rate.polynomial), exp_per_s = exp_rate(threads);
     fmt::print("{}, {} threads, fastest decile of {} rounds\n", cpu_model(), threads, rounds);
-    fmt::print("tanh + exp from the first cache: vector library {:.2f} G/s, polynomials {:.2f} G/s\n\n",
-               rate.vector_library * 1e-9, rate.polynomial * 1e-9);
+    fmt::print("tanh + exp from the first cache: vector library {:.2f} G/s, polynomials {:.2f} G/s; exp alone {:.2f} G/s\n\n",
+               rate.vector_library * 1e-9, rate.polynomial * 1e-9, exp_per_s * 1e-9);
     fmt::print("{:<21} {:<9} {:<14} {:>8} {:>8} {:>8} {:>24} {:>10}\n", "target", "operation", "shape",
                "ms", "rate", "ceiling", "", "reference");
     for (const Shape& shape : kShapes)
-      if (only.empty() || only == shape.target) bench_shape(shape, builder, cpu, rounds, threads, best);
+      if (only.empty() || only == shape.target) bench_shape(shape, builder, cpu, rounds, threads, best, exp_per_s);
   } catch (const std::exception& problem) {
     fmt::print(stderr, "{}\n", problem.what());
     return 1;

@@ -34,7 +34,30 @@ inline Power power_of_two(Lanes x, const Factor& c) {
   return {reinterpret_cast<Lanes>(reinterpret_cast<BitLanes>(shifted) << 23), q * f};
 }
 
-// exp(x) for x <= 0: half the exponent is squared, so that it may vanish.
+// exp(x) for x <= 0, right below the smallest normal number too; exp(-inf) = 0.
+#if defined(__AVX512F__)
+// 2^(x*c) = 2^floor(k) * 2^(sixteenths of k) * (1 + q), k the nearest sixteenth of x*c: the middle
+// factor is one of a register's sixteen, so that q needs half the polynomial (relative error 1e-9).
+inline Lanes exp_of_negative(Lanes x) {
+  const Factor c(kLog2E);
+  const Lanes roots = {1.0f,        1.04427378f, 1.09050773f, 1.13878863f, 1.18920712f, 1.24185781f,
+                       1.29683955f, 1.35425555f, 1.41421356f, 1.47682615f, 1.54221083f, 1.61049033f,
+                       1.68179283f, 1.75625216f, 1.83400809f, 1.91520656f};
+  x = at_least(x, lanes(-104));  // beyond which exp vanishes, and f would lose its meaning
+  const Lanes shifter = lanes(0x1.8p19f);  // its last bit is a sixteenth
+  const Lanes shifted = x * c.high + shifter, k = shifted - shifter;
+  const Lanes f = x * c.low + (x * c.high - k);
+  Lanes q = lanes(5.5504109e-2f);
+  q = q * f + lanes(2.4022651e-1f);
+  q = q * f + lanes(6.9314718e-1f);
+  const Lanes root = reinterpret_cast<Lanes>(_mm512_maskz_permutexvar_ps(
+      0xffff, reinterpret_cast<__m512i>(shifted), reinterpret_cast<__m512>(roots)));
+  const Lanes power = root * (q * f) + root;
+  return reinterpret_cast<Lanes>(
+      _mm512_maskz_scalef_ps(0xffff, reinterpret_cast<__m512>(power), reinterpret_cast<__m512>(k)));
+}
+#else
+// Half the exponent is squared, so that it may vanish.
 inline Lanes exp_of_negative(Lanes x) {
   const Factor half_exponent(kLog2E / 2);
   const Power p =
@@ -42,6 +65,7 @@ inline Lanes exp_of_negative(Lanes x) {
   const Lanes half = p.scale * p.q + p.scale;
   return half * half;
 }
+#endif
 
 // The softcap z' = s*tanh(z/s), with its constants folded into those of the exponentials.
 class Softcap {

@@ -42,6 +42,17 @@ inline Lanes load_some(const float* from, int64_t count) {
   return v;
 #endif
 }
+// The same, the others read as those of `others`.
+inline Lanes load_some(const float* from, int64_t count, Lanes others) {
+#if defined(__AVX512F__)
+  const auto mask = static_cast<__mmask16>((1u << count) - 1u);
+  return reinterpret_cast<Lanes>(
+      _mm512_mask_loadu_ps(reinterpret_cast<__m512>(others), mask, from));
+#else
+  for (int64_t i = 0; i < count; ++i) others[i] = from[i];
+  return others;
+#endif
+}
 inline void store_some(float* to, Lanes v, int64_t count) {
 #if defined(__AVX512F__)
   const auto mask = static_cast<__mmask16>((1u << count) - 1u);
@@ -112,27 +123,57 @@ inline float sum_of(Lanes v) {
 #endif
 }
 
-// sum_of of four vectors, to the bit, with the halves of all added together: two fifths of the
-// instructions.
-struct FourSums {
+// Four vectors, a number each.
+struct Four {
   float of[4];
 };
-inline FourSums sums_of(Lanes a, Lanes b, Lanes c, Lanes d) {
 #if defined(__AVX512F__)
-  const auto halves = [](Lanes u, Lanes v) {
-    return __builtin_shufflevector(u, v, 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23) +
-           __builtin_shufflevector(u, v, 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30,
-                                   31);
+// Reduced as sum_of does, with the halves of all four held against each other together: two fifths
+// of the instructions.
+template <class F>
+inline __attribute__((always_inline)) Four reduce_four(Lanes a, Lanes b, Lanes c, Lanes d,
+                                                       F combine) {
+  const auto halves = [&](Lanes u, Lanes v) __attribute__((always_inline)) {
+    return combine(
+        __builtin_shufflevector(u, v, 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23),
+        __builtin_shufflevector(u, v, 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30,
+                                31));
   };
   const Lanes ab = halves(a, b), cd = halves(c, d);
-  Lanes q =
-      __builtin_shufflevector(ab, cd, 0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27) +
-      __builtin_shufflevector(ab, cd, 4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23, 28, 29, 30, 31);
-  q += __builtin_shufflevector(q, q, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13);
-  q += __builtin_shufflevector(q, q, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14);
+  Lanes q = combine(
+      __builtin_shufflevector(ab, cd, 0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27),
+      __builtin_shufflevector(ab, cd, 4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23, 28, 29, 30, 31));
+  q = combine(q,
+              __builtin_shufflevector(q, q, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13));
+  q = combine(q,
+              __builtin_shufflevector(q, q, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14));
   return {{q[0], q[4], q[8], q[12]}};
+}
+#endif
+// sum_of of each, to the bit.
+inline Four sums_of(Lanes a, Lanes b, Lanes c, Lanes d) {
+#if defined(__AVX512F__)
+  return reduce_four(a, b, c, d, [](Lanes u, Lanes v) { return u + v; });
 #else
   return {{sum_of(a), sum_of(b), sum_of(c), sum_of(d)}};
+#endif
+}
+
+// The largest lane; one that is not a number may be passed over.
+inline float largest_of(Lanes v) {
+#if defined(__AVX512F__)
+  return reduce_four(v, v, v, v, at_least).of[0];
+#else
+  float largest = v[0];
+  for (int i = 1; i < kLanes; ++i) largest = v[i] > largest ? v[i] : largest;
+  return largest;
+#endif
+}
+inline Four largest_of(Lanes a, Lanes b, Lanes c, Lanes d) {
+#if defined(__AVX512F__)
+  return reduce_four(a, b, c, d, at_least);
+#else
+  return {{largest_of(a), largest_of(b), largest_of(c), largest_of(d)}};
 #endif
 }
 

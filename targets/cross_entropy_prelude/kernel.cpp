@@ -1,5 +1,5 @@
-// cross_entropy_prelude for CPUs. A row is read from memory once: its maximum first, its
-// exponentials while it is in the cache. Backward evaluates them again, which is cheaper than
+// cross_entropy_prelude for CPUs. A row is read from memory once, its maximum and its exponentials
+// block by block. Backward evaluates them again, which is cheaper than
 // another [N,V].
 #include <kernel_lab/exponential.hpp>
 #include <kernel_lab/kernel.hpp>
@@ -76,40 +76,48 @@ kl_result prepare(const kl_problem* p, const kl_services*, kl_plan* plan) {
   return kl::ok();
 }
 
-// Four chains: one alone waits for each comparison.
-float largest_of(const float* z, int64_t vocabulary) {
-  Lanes chains[4];
-  for (Lanes& chain : chains) chain = kl::lanes(z[0]);
-  int64_t v = 0;
-  for (; v + 4 * kLanes <= vocabulary; v += 4 * kLanes)
-    for (int i = 0; i < 4; ++i) {
-      const Lanes x = kl::load(z + v + i * kLanes);
-      chains[i] = x > chains[i] ? x : chains[i];
-    }
-  float largest = z[0];
-  for (const Lanes& chain : chains)
-    for (int lane = 0; lane < kLanes; ++lane)
-      largest = chain[lane] > largest ? chain[lane] : largest;
-  for (; v < vocabulary; ++v) largest = z[v] > largest ? z[v] : largest;
-  return largest;
-}
+// Largest and sum of exponentials of a row in one pass. Every lane has a largest of its own, to
+// which its sum refers: nothing is reduced across a vector, and arithmetic overlaps with reading.
+struct Running {
+  Lanes largest = kl::lanes(std::numeric_limits<float>::lowest());
+  Lanes sum = {};
 
-// Short sums in registers, their sum in double.
-double sum_of_exp(const float* z, int64_t vocabulary, Lanes largest) {
-  constexpr int64_t kBlock = 16 * kLanes;
-  double sum = 0;
+  // x(i), i < count: the next vectors.
+  template <int count, class F>
+  inline __attribute__((always_inline)) void add(F x) {
+    Lanes higher[4] = {largest, largest, largest, largest};
+#pragma GCC unroll 16
+    for (int i = 0; i < count; ++i) higher[i % 4] = kl::at_least(x(i), higher[i % 4]);
+    const Lanes top =
+        kl::at_least(kl::at_least(higher[0], higher[1]), kl::at_least(higher[2], higher[3]));
+    sum *= kl::exp_of_negative(largest - top);
+    largest = top;
+    Lanes sums[4] = {};
+#pragma GCC unroll 16
+    for (int i = 0; i < count; ++i) sums[i % 4] += kl::exp_of_negative(x(i) - top);
+    sum += (sums[0] + sums[1]) + (sums[2] + sums[3]);
+  }
+};
+
+struct RowSum {
+  float largest;
+  double sum;
+};
+RowSum sum_of_exp(const float* z, int64_t vocabulary) {
+  constexpr int kBlock = 16;
+  Running row;
   int64_t v = 0;
-  while (v + kLanes <= vocabulary) {
-    Lanes a{};
-    const int64_t end = std::min(v + kBlock, vocabulary / kLanes * kLanes);
-    for (; v < end; v += kLanes) a += kl::exp_of_negative(kl::load(z + v) - largest);
-    sum += kl::sum_of(a);
-  }
+  for (; v + kBlock * kLanes <= vocabulary; v += kBlock * kLanes)
+    row.add<kBlock>([&](int i) { return kl::load(z + v + i * kLanes); });
+  for (; v + kLanes <= vocabulary; v += kLanes) row.add<1>([&](int) { return kl::load(z + v); });
   if (v < vocabulary) {
-    const Lanes e = kl::exp_of_negative(kl::load_some(z + v, vocabulary - v) - largest);
-    for (int64_t i = 0; i < vocabulary - v; ++i) sum += e[i];
+    const Lanes last =
+        kl::load_some(z + v, vocabulary - v, kl::lanes(-std::numeric_limits<float>::infinity()));
+    row.add<1>([&](int) { return last; });
   }
-  return sum;
+  const float largest = kl::largest_of(row.largest);
+  const Lanes sums = row.sum * kl::exp_of_negative(row.largest - kl::lanes(largest));
+  return {largest, kl::sum_of(sums)};
 }
 
 void forward(const Plan& plan, const kl_call* call) {
@@ -123,8 +131,7 @@ void forward(const Plan& plan, const kl_call* call) {
   for (int64_t n = 0; n < plan.rows; ++n) {
     const float* z = logits + n * plan.vocabulary;
     const int32_t target = targets[n];
-    const float largest = largest_of(z, plan.vocabulary);
-    const double sum = sum_of_exp(z, plan.vocabulary, kl::lanes(largest));
+    const auto [largest, sum] = sum_of_exp(z, plan.vocabulary);
     saved[n] = {largest, static_cast<float>(1 / sum)};
     row_max[n] = largest;
     lse[n] = static_cast<float>(largest + std::log(sum));

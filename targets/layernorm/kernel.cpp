@@ -160,7 +160,7 @@ inline __attribute__((always_inline)) void sum_rows(F f, G g) {
   Lanes a[rows + 1] = {}, b[rows + 1] = {};
   for (int i = 0; i < rows; ++i) f(i, a[i], b[i]);
   for (int i = 0; i < rows; i += 2) {
-    const kl::FourSums sums = kl::sums_of(a[i], b[i], a[i + 1], b[i + 1]);
+    const kl::Four sums = kl::sums_of(a[i], b[i], a[i + 1], b[i + 1]);
     g(i, sums.of[0], sums.of[1]);
     if (i + 1 < rows) g(i + 1, sums.of[2], sums.of[3]);
   }

@@ -1,10 +1,11 @@
 // Softmax for CPUs. A row is read from memory once and written once: its exponentials stay in the
-// first cache, in the output, until their sum is known.
+// cache, in the output, until their sum is known.
 #include <kernel_lab/exponential.hpp>
 #include <kernel_lab/kernel.hpp>
 
 #include <algorithm>
 #include <limits>
+#include <type_traits>
 
 namespace {
 
@@ -13,6 +14,7 @@ using kl::Lanes;
 
 constexpr int64_t kElementsPerThread = 32 * 1024;  // fewer are not worth waking a thread for
 constexpr float kNone = -std::numeric_limits<float>::infinity();
+constexpr float kLowest = std::numeric_limits<float>::lowest();  // of a row of kNone alone
 
 struct Plan {
   int32_t operation;
@@ -71,43 +73,64 @@ inline void store(float* to, Lanes v, int64_t count) {
   count == kLanes ? kl::store(to, v) : kl::store_some(to, v, count);
 }
 
-// The largest lane, halves held against each other until one is left.
-float largest_of(Lanes v) {
-  float a[kLanes];
-  kl::store(a, v);
-  for (int half = kLanes / 2; half > 0; half /= 2)
-    for (int l = 0; l < half; ++l) a[l] = std::max(a[l], a[l + half]);
-  return a[0];
+// Forward works on three rows at a time, vector by vector: it looks for the largest score of one,
+// takes the exponentials of an earlier and divides a yet earlier one. What a row waits for
+// between its steps, two reductions across a vector and a division, overlaps with the others'.
+struct Row {
+  const float *z, *mask;
+  float* p;
+  Lanes top;      // the largest, in every lane
+  Lanes inverse;  // 1 / sum of exponentials
+};
+
+// A null pointer: there is no such row.
+template <bool masked>
+inline void forward_step(Row* look, Row* power, Row* divide, int64_t K) {
+  const auto score = [](const Row& row, int64_t k, int64_t count) __attribute__((always_inline)) {
+    Lanes x =
+        count == kLanes ? kl::load(row.z + k) : kl::load_some(row.z + k, count, kl::lanes(kNone));
+    if constexpr (masked) x += load(row.mask + k, count);
+    return x;
+  };
+  const auto steps = [&](auto looks, auto powers, auto divides) __attribute__((always_inline)) {
+    Lanes top = kl::lanes(kLowest), sum{};
+    const Row next = looks ? *look : Row{}, now = powers ? *power : Row{},
+              last = divides ? *divide : Row{};
+    each_vector(
+        K, [&](int64_t k, int64_t count) __attribute__((always_inline)) {
+          if constexpr (powers) {
+            const Lanes e = kl::exp_of_negative(score(now, k, count) - now.top);
+            store(now.p + k, e, count);
+            sum += e;
+          }
+          if constexpr (looks) top = kl::at_least(score(next, k, count), top);
+          if constexpr (divides) store(last.p + k, load(last.p + k, count) * last.inverse, count);
+        });
+    if constexpr (looks) look->top = kl::lanes(kl::largest_of(top));
+    if constexpr (powers) power->inverse = kl::lanes(1 / kl::sum_of(sum));
+  };
+  constexpr std::true_type yes;
+  constexpr std::false_type no;
+  if (look && power && divide) return steps(yes, yes, yes);
+  if (look) steps(yes, no, no);
+  if (power) steps(no, yes, no);
+  if (divide) steps(no, no, yes);
 }
 
-template <bool masked>
-void forward_row(const float* z, const float* mask, float* p, int64_t K) {
-  Lanes tops = kl::lanes(kNone);
-  for (int64_t k = 0; k + kLanes <= K; k += kLanes) {
-    Lanes x = kl::load(z + k);
-    if constexpr (masked) x += kl::load(mask + k);
-    tops = kl::at_least(x, tops);
+void forward_rows(const Plan& plan, const float* z, const float* mask, float* p, int64_t begin,
+                  int64_t end) {
+  constexpr int64_t kAhead = 2, kBehind = 1;  // rows between the steps
+  constexpr int64_t kRing = kAhead + kBehind + 1;
+  Row ring[kRing] = {};
+  const auto row = [&](int64_t n) { return n >= begin && n < end ? &ring[n % kRing] : nullptr; };
+  for (int64_t n = begin; n < end + kAhead + kBehind; ++n) {
+    const int64_t at = n * plan.K, mask_at = n % plan.mask_rows * plan.K;
+    if (n < end)
+      ring[n % kRing] = Row{z + at, mask ? mask + mask_at : nullptr, p + at, Lanes{}, Lanes{}};
+    Row *look = row(n), *power = row(n - kAhead), *divide = row(n - kAhead - kBehind);
+    mask ? forward_step<true>(look, power, divide, plan.K)
+         : forward_step<false>(look, power, divide, plan.K);
   }
-  float top = largest_of(tops);
-  for (int64_t k = K / kLanes * kLanes; k < K; ++k)
-    top = std::max(top, masked ? z[k] + mask[k] : z[k]);
-  Lanes sums{};
-  float rest = 0;
-  each_vector(
-      K, [&](int64_t k, int64_t count) __attribute__((always_inline)) {
-        Lanes x = load(z + k, count);
-        if constexpr (masked) x += load(mask + k, count);
-        const Lanes e = kl::exp_of_negative(x - kl::lanes(top));
-        store(p + k, e, count);
-        if (count == kLanes)
-          sums += e;
-        else
-          for (int64_t l = 0; l < count; ++l) rest += e[l];
-      });
-  const Lanes inverse = kl::lanes(1 / (kl::sum_of(sums) + rest));
-  each_vector(
-      K, [&](int64_t k, int64_t count)
-             __attribute__((always_inline)) { store(p + k, load(p + k, count) * inverse, count); });
 }
 
 void backward_row(const float* dp, const float* p, float* dz, int64_t K) {
@@ -130,15 +153,11 @@ kl_result run(const kl_plan* plan, const kl_call* call, kl_stream) {
   const float* second = forward && !masked ? nullptr : kl::data<const float>(call->inputs[1]);
   float* to = kl::data<float>(call->outputs[0]);
   const auto rows = [&](int64_t begin, int64_t end) {
-    for (int64_t n = begin; n < end; ++n) {
-      const int64_t at = n * p.K;
-      if (!forward)
-        backward_row(first + at, second + at, to + at, p.K);
-      else if (masked)
-        forward_row<true>(first + at, second + n % p.mask_rows * p.K, to + at, p.K);
-      else
-        forward_row<false>(first + at, nullptr, to + at, p.K);
-    }
+    if (!forward)
+      for (int64_t n = begin; n < end; ++n)
+        backward_row(first + n * p.K, second + n * p.K, to + n * p.K, p.K);
+    else
+      forward_rows(p, first, second, to, begin, end);
   };
   if (p.threads == 1) {
     rows(0, p.rows);
