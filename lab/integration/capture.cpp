@@ -24,8 +24,9 @@ constexpr int64_t kProbeSteps = 5;
 constexpr int64_t kQuickSteps = 8;
 constexpr int64_t kLeastSteps = 4;
 constexpr int64_t kMostSteps = 5000;
-// Every captured step lies between two that are not: the cost of capturing is seen whatever the machine's speed does.
-constexpr int64_t kEvery = 2;
+// Every captured step lies between two that are not, so that its cost is seen whatever the machine's speed does; and
+// the step behind it, which starts with the caches that writing the events left, is neither.
+constexpr int64_t kEvery = 3;
 constexpr double kTimeoutSeconds = 3600;
 
 fs::path with_suffix(const fs::path& prefix, const char* suffix) { return prefix.string() + suffix; }
@@ -169,7 +170,7 @@ class Capture {
       }
       ns.push_back(step.ns);
     }
-    return capture_overhead(ns, captured);
+    return capture_overhead(ns, captured, kEvery);
   }
 
   Outcome write(const TrainerRun& run) {
@@ -212,11 +213,13 @@ Outcome check_output(const fs::path& prefix) {
 fs::path trace_file(const fs::path& prefix) { return with_suffix(prefix, ".sqlite"); }
 fs::path metadata_file(const fs::path& prefix) { return with_suffix(prefix, ".metadata.json"); }
 
-stats::Interval capture_overhead(const std::vector<double>& step_ns, const std::vector<size_t>& captured) {
+stats::Interval capture_overhead(const std::vector<double>& step_ns, const std::vector<size_t>& captured, int64_t every) {
+  const auto distance = static_cast<size_t>(every - 1);  // to the step before the next captured one
+  const double weight = 1 / static_cast<double>(every);  // of that: the nearer neighbour says more
   std::vector<double> ratios;
   for (const size_t i : captured)
-    if (i > 0 && i + 1 < step_ns.size())
-      ratios.push_back(std::log(step_ns[i]) - (std::log(step_ns[i - 1]) + std::log(step_ns[i + 1])) / 2);
+    if (i > 0 && i + distance < step_ns.size())
+      ratios.push_back(std::log(step_ns[i]) - (1 - weight) * std::log(step_ns[i - 1]) - weight * std::log(step_ns[i + distance]));
   return stats::median_interval(ratios, 0.95);
 }
 
@@ -237,15 +240,20 @@ Result<CaptureRecord> capture(const CaptureRequest& request) {
   const Outcome outcome = Capture(request, record).run();
   record.status = Status::ok;
   if (!outcome.ok()) {
-    record.status = outcome.error().status;
+    // Whatever the trainer did wrong, the capture failed.
+    const Status why = outcome.error().status;
+    record.status = why == Status::execution_failed || why == Status::timed_out ? Status::capture_failed : why;
     record.reason = record.failure_reason = outcome.error().what;
     record.remedy = outcome.error().remedy;
-    // A trace of an earlier capture under this name would pass for this one's.
+  }
+  record.wall_seconds = static_cast<double>(monotonic_ns() - begin) * 1e-9;
+  const Outcome written = write_file_atomic(metadata_file(request.output), dump_pretty(to_json(record)) + "\n");
+  if (!outcome.ok() || !written.ok()) {
+    // A trace of an earlier capture under this name would pass for this one's, one without metadata for anything.
     std::error_code code;
     fs::remove(trace_file(request.output), code);
   }
-  record.wall_seconds = static_cast<double>(monotonic_ns() - begin) * 1e-9;
-  KL_CHECK(write_file_atomic(metadata_file(request.output), dump_pretty(to_json(record)) + "\n"));
+  if (!written.ok()) return written.error();
   return record;
 }
 

@@ -77,7 +77,7 @@ struct CaptureRecord : RecordHeader {
   int64_t window_ns = 0;                   // of the captured steps
   int64_t ranges = 0, dropped = 0;
   double covered_share = 0;
-  stats::Interval overhead;                // log(captured step / its uncaptured neighbours)
+  stats::Interval overhead;                // log(captured step / uncaptured ones)
   std::vector<ReportFile> report_files;
   std::vector<int> return_codes;
   std::string failure_reason;
@@ -105,7 +105,7 @@ struct CaptureRecord : RecordHeader {
     v("ranges", self.ranges, "ranges or device items in the trace");
     v("dropped", self.dropped, "ranges or device items that were lost");
     v("covered_share", self.covered_share, "share of the window inside a range, or on the device");
-    v("overhead", self.overhead, "log(captured step / mean of the uncaptured steps before and after it), median");
+    v("overhead", self.overhead, "log(captured step / uncaptured ones before and after it), median");
     v("report_files", self.report_files, "what was written");
     v("return_codes", self.return_codes, "of the processes that were run; a signal is negative");
     v("failure_reason", self.failure_reason, "why there is no trace, or empty");
@@ -122,7 +122,8 @@ std::filesystem::path metadata_file(const std::filesystem::path& prefix);
 // and there is a trace exactly when the status is ok. An Error only when PREFIX cannot be written at all.
 Result<CaptureRecord> capture(const CaptureRequest& request);
 
-// log(captured step / mean of its neighbours): `captured` are the indices of `step_ns` that were.
-stats::Interval capture_overhead(const std::vector<double>& step_ns, const std::vector<size_t>& captured);
+// Median of log(captured step / what the step before it and the one before the next captured one lead to expect).
+// `captured`: indices of `step_ns`, one in `every`.
+stats::Interval capture_overhead(const std::vector<double>& step_ns, const std::vector<size_t>& captured, int64_t every);
 
 }  // namespace kl

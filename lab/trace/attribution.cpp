@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <map>
-#include <numeric>
 #include <unordered_map>
 
 namespace kl::trace {
@@ -36,18 +35,63 @@ std::vector<int64_t> calls_of(const TraceModel& model) {
   return calls;
 }
 
-template <class T, class Before>
-std::vector<size_t> order_of(const std::vector<T>& items, Before before) {
-  std::vector<size_t> order(items.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return before(items[a], items[b]); });
-  return order;
+// Of one thread, sorted by begin, the longer first; each with its index in the model.
+struct Placed {
+  Span span;
+  int64_t index;
+};
+struct Thread {
+  std::vector<Placed> ranges, calls;
+};
+
+void sort(std::vector<Placed>& items) {
+  const auto before = [](const Placed& a, const Placed& b) {
+    return a.span.begin != b.span.begin ? a.span.begin < b.span.begin : a.span.end > b.span.end;
+  };
+  if (!std::is_sorted(items.begin(), items.end(), before)) std::sort(items.begin(), items.end(), before);
 }
 
-struct Thread {
-  std::vector<int64_t> ranges;  // indices, sorted by begin, the longer first
-  std::vector<int64_t> calls;   // indices, sorted by begin
+// Where calls begin on one thread, in order; finding is quick for one who comes in order, too.
+class Moments {
+ public:
+  explicit Moments(const std::vector<Placed>& calls) : calls_(calls) {}
+  bool any_in(const Span& span) {
+    if (last_ > calls_.size() || (last_ > 0 && calls_[last_ - 1].span.begin >= span.begin)) last_ = 0;
+    size_t step = 1;
+    while (last_ + step < calls_.size() && calls_[last_ + step].span.begin < span.begin) step *= 2;
+    const auto from = calls_.begin() + static_cast<std::ptrdiff_t>(last_);
+    const auto to = calls_.begin() + static_cast<std::ptrdiff_t>(std::min(last_ + step + 1, calls_.size()));
+    const auto first = std::partition_point(from, to, [&](const Placed& call) { return call.span.begin < span.begin; });
+    last_ = static_cast<size_t>(first - calls_.begin());
+    return first != calls_.end() && first->span.begin < span.end;
+  }
+
+ private:
+  const std::vector<Placed>& calls_;
+  size_t last_ = 0;  // every call before it began before the last span asked for
 };
+
+// The calls of every thread, and those ranges of seams and other work in which one began: traces have many more
+// ranges than kernels.
+std::map<int64_t, Thread> threads_of(const TraceModel& model) {
+  std::map<int64_t, Thread> threads;
+  for (size_t i = 0; i < model.calls.size(); ++i)
+    threads[model.calls[i].thread].calls.push_back({model.calls[i].span, static_cast<int64_t>(i)});
+  std::map<int64_t, Moments> moments;
+  for (auto& [id, thread] : threads) {
+    sort(thread.calls);
+    moments.emplace(id, Moments(thread.calls));
+  }
+  for (size_t i = 0; i < model.ranges.size(); ++i) {
+    const Range& range = model.ranges[i];
+    if (range.kind != RangeKind::seam && range.kind != RangeKind::work) continue;
+    const auto calls = moments.find(range.thread);
+    if (calls != moments.end() && calls->second.any_in(range.span))
+      threads[range.thread].ranges.push_back({range.span, static_cast<int64_t>(i)});
+  }
+  for (auto& [id, thread] : threads) sort(thread.ranges);
+  return threads;
+}
 
 }  // namespace
 
@@ -70,26 +114,18 @@ std::vector<int64_t> innermost(std::span<const Span> ranges, std::span<const int
 std::vector<Attributed> attribute(const TraceModel& model) {
   std::vector<Attributed> result(model.activities.size());
   const std::vector<int64_t> calls = calls_of(model);
-  std::map<int64_t, Thread> threads;
-  for (const size_t i : order_of(model.ranges, [](const Range& a, const Range& b) {
-         return a.span.begin != b.span.begin ? a.span.begin < b.span.begin : a.span.end > b.span.end;
-       }))
-    if (model.ranges[i].kind == RangeKind::seam || model.ranges[i].kind == RangeKind::work)
-      threads[model.ranges[i].thread].ranges.push_back(static_cast<int64_t>(i));
-  for (const size_t i : order_of(model.calls, [](const HostCall& a, const HostCall& b) { return a.span.begin < b.span.begin; }))
-    if (const auto thread = threads.find(model.calls[i].thread); thread != threads.end())
-      thread->second.calls.push_back(static_cast<int64_t>(i));
-
   std::vector<int64_t> range_of_call(model.calls.size(), kNone);
-  for (const auto& [id, thread] : threads) {
+  for (const auto& [id, thread] : threads_of(model)) {
     std::vector<Span> spans;
     std::vector<int64_t> moments;
-    for (const int64_t i : thread.ranges) spans.push_back(model.ranges[static_cast<size_t>(i)].span);
-    for (const int64_t i : thread.calls) moments.push_back(model.calls[static_cast<size_t>(i)].span.begin);
+    spans.reserve(thread.ranges.size());
+    moments.reserve(thread.calls.size());
+    for (const Placed& range : thread.ranges) spans.push_back(range.span);
+    for (const Placed& call : thread.calls) moments.push_back(call.span.begin);
     const auto found = innermost(spans, moments);
     for (size_t k = 0; k < found.size(); ++k)
       if (found[k] != kNone)
-        range_of_call[static_cast<size_t>(thread.calls[k])] = thread.ranges[static_cast<size_t>(found[k])];
+        range_of_call[static_cast<size_t>(thread.calls[k].index)] = thread.ranges[static_cast<size_t>(found[k])].index;
   }
 
   for (size_t i = 0; i < result.size(); ++i) {

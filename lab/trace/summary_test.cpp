@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <random>
+
 namespace kl::trace {
 namespace {
 
@@ -173,6 +175,35 @@ TEST(attribution, a_kernel_belongs_to_the_innermost_seam_of_its_launching_thread
   EXPECT_EQ(s.families[0].family, "fused_mlp");
   EXPECT_EQ(s.kernels.size(), 1u);
   EXPECT_EQ(s.kernels[0].count, 5);
+}
+
+TEST(attribution, is_that_of_looking_at_every_range) {
+  std::mt19937 random(1);
+  for (int round = 0; round < 300; ++round) {
+    ModelBuilder b;
+    b.device(0, "a");
+    const int ranges = static_cast<int>(random() % 30), calls = static_cast<int>(random() % 20);
+    for (int i = 0; i < ranges; ++i) {  // in any order; no two begin at once
+      const auto begin = static_cast<int64_t>(random() % 1000) * 32 + i;
+      b.range(random() % 4 == 0 ? RangeKind::user : RangeKind::seam, "seam " + std::to_string(i), begin,
+              begin + static_cast<int64_t>(random() % 8000), kThread + static_cast<int64_t>(random() % 2));
+    }
+    for (int i = 0; i < calls; ++i) {
+      const auto begin = static_cast<int64_t>(random() % 34000);
+      b.call("cudaLaunchKernel", begin, begin + 1, i, kThread + static_cast<int64_t>(random() % 2));
+      b.kernel(begin + 100, begin + 200, 0, 7, i);
+    }
+    const auto found = attribute(b.model);
+    for (size_t i = 0; i < found.size(); ++i) {
+      const HostCall& call = b.model.calls[i];
+      const Range* latest = nullptr;
+      for (const Range& range : b.model.ranges)
+        if (range.kind == RangeKind::seam && range.thread == call.thread && range.span.begin <= call.span.begin &&
+            call.span.begin < range.span.end && (latest == nullptr || range.span.begin > latest->span.begin))
+          latest = &range;
+      EXPECT_EQ(found[i].seam, latest == nullptr ? "" : b.model.names[latest->name]) << round << ", " << i;
+    }
+  }
 }
 
 TEST(attribution, ranges_that_overlap_without_nesting_give_the_latest_begun) {

@@ -64,7 +64,7 @@ class Captures(LabTest):
         record = self.capture("--set", "rows=2")
         self.assertEqual(record["trainer_start"]["config"]["rows"], 2)
         self.assertNotEqual(record["identity"]["trainer"], plain["identity"]["trainer"])
-        self.assertEqual(self.capture("--set", "rowz=2", exit_code=3)["status"], "execution-failed")
+        self.assertEqual(self.capture("--set", "rowz=2", exit_code=3)["status"], "capture-failed")
         self.assert_refused(self.lab("capture", "--output", "t/x", "--preset", "smoke", "--set", "rows"), 2, "FIELD=VALUE")
 
     def test_what_is_not_built_says_so_and_leaves_metadata(self):
@@ -82,11 +82,24 @@ class Captures(LabTest):
         self.assert_refused(self.lab("capture", "--output", "/proc/nowhere/t", "--preset", "smoke"), 1, "/proc/nowhere")
         self.assert_refused(self.lab("capture", "--preset", "smoke"), 2, "--output")
 
+    def test_a_full_disk_keeps_no_trace_without_its_metadata(self):
+        disk = self.folder / "disk"
+        disk.mkdir()
+        if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=48k", "tmpfs", disk], capture_output=True).returncode != 0:
+            self.skipTest("no right to mount a small file system")
+        self.addCleanup(subprocess.run, ["umount", disk])
+        done = self.lab("capture", "--output", "disk/t", "--preset", "smoke", "--quick")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("No space left on device", done.stdout + done.stderr)
+        self.assertIn("free some space", done.stdout + done.stderr)
+        self.assertLessEqual({path.name for path in disk.iterdir()}, {"t.metadata.json"})
+
     def test_an_interrupt_leaves_the_earlier_capture_as_it_was(self):
         self.capture()
         before = {path: path.read_bytes() for path in (self.folder / "t").iterdir()}
         running = subprocess.Popen(self.command("capture", "--output", "t/smoke", "--preset", "smoke", "--steps", "5000"),
-                                   cwd=self.folder, env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                                   cwd=self.folder, env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                   preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))  # a shell's & ignores it
         time.sleep(4)
         running.send_signal(signal.SIGINT)
         self.assertNotEqual(running.wait(timeout=20), 0)
