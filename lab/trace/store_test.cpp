@@ -112,6 +112,8 @@ TEST_F(StoreTest, what_is_no_trace_is_refused_by_name) {
   EXPECT_THAT(outcome("").what, HasSubstr("is empty"));
   EXPECT_EQ(outcome("ELF\x7f what").status, Status::usage);
   EXPECT_THAT(outcome("{\"traceEvents\": []}").what, HasSubstr("it begins with \"{\"traceEvent\""));
+  ASSERT_TRUE(write_file_atomic(file("t.metadata.json"), "{}").ok());
+  EXPECT_THAT(read_trace(file("t.metadata.json")).error().remedy, HasSubstr("t.sqlite"));
   EXPECT_THAT(outcome("SQLite for").what, HasSubstr("ends after 10 bytes"));
   EXPECT_EQ(outcome(std::string("SQLite format 3\0 and then nothing of it", 39)).status, Status::insufficient_trace_data);
 }

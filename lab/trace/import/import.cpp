@@ -35,6 +35,10 @@ Result<TraceModel> read_trace(const std::filesystem::path& path) {
   if (kSqliteMagic.starts_with(begin))
     return make_error(Status::insufficient_trace_data,
                       fmt::format("{} ends after {} bytes, inside its header", path.string(), begin.size()), "capture it again");
+  constexpr std::string_view kMetadata = ".metadata.json";
+  if (const std::string name = path.string(); name.ends_with(kMetadata))
+    return make_error(Status::usage, fmt::format("{} says how a trace was captured, it is none", name),
+                      fmt::format("name the trace: {}.sqlite", name.substr(0, name.size() - kMetadata.size())));
   return make_error(Status::usage, fmt::format("{} is no trace of a known format: it begins with \"{}\"", path.string(), printable(begin)),
                     "known formats: what kernel-lab capture writes, and SQLite exports of Nsight Systems");
 }
