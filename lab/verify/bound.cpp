@@ -6,9 +6,16 @@
 
 namespace kl {
 
-double Bound::operator()(double value, double terms) const {
+double Bound::scaled(double share, double value, double terms) const {
   return u_out * std::max(std::fabs(value), smallest_normal) +
-         factor * std::max(terms, smallest_normal);
+         share * factor * std::max(terms, smallest_normal);
+}
+
+double Bound::operator()(double value, double terms) const { return scaled(1, value, terms); }
+
+double Bound::plain(double value, double terms) const {
+  constexpr double kPlain = 2.0 / 6;
+  return scaled(kPlain, value, terms);
 }
 
 double gamma_of(int64_t terms, bool random) {

@@ -15,6 +15,12 @@ struct Bound {
   double smallest_normal = 0;  // below it rounding errors no longer shrink with the value
 
   double operator()(double value, double terms) const;
+  // The same with γ = 2√n on random data: what f32 sums, one by one, stay within. No champion, not
+  // one that sums in double either, makes an error within it a fault.
+  double plain(double value, double terms) const;
+
+ private:
+  double scaled(double share, double value, double terms) const;
 };
 
 // γ: 6√n on random data; n on structured data, where rounding errors may all point the same way
@@ -26,9 +32,9 @@ double accumulator_roundoff(MathsClass maths, DLDataType output);
 
 Bound make_bound(const Target& target, DLDataType output, int64_t terms, bool random);
 
-// The second bound: the largest error of a case is at most k times the champion's on it, and one
-// ulp of the largest value where that is less. Outputs under 32 elements are left to the first
-// bound: the champion's error there is luck of the draw.
+// The second bound: an error beyond that of plain sums is at most k times the champion's largest on
+// the case, and one ulp of the largest value where that is less. Outputs under 32 elements are left
+// to the first bound: the champion's error there is luck of the draw.
 double champion_cap(double champion_k, double champion_error, double largest_value,
                     int64_t elements, DLDataType output);
 

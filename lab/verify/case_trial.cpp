@@ -186,14 +186,18 @@ std::optional<CaseFailure> compare_with_champion(const TrialContext& context, co
       const OutputVerdict& mine = candidate.verdicts[op][i];
       const OutputVerdict& theirs = champion.verdicts[op][i];
       const double error =
-          theirs.passed() ? theirs.known_error : std::numeric_limits<double>::infinity();
+          theirs.passed() ? theirs.max_error : std::numeric_limits<double>::infinity();
       const double cap = champion_cap(context.target->champion_k, error, largest_value(expected),
                                       mine.elements, tensor.dtype);
-      if (mine.known_error <= cap) continue;
+      if (mine.beyond_plain <= cap) continue;
+      const RowExpansion* rows = data.rows_of(data.operations[op].spec->outputs[i]);
+      const size_t at = expected_at(expected, mine.worst_beyond_plain, rows);
+      const double plain =
+          bound_for(context, data.operations[op], i).plain(expected.values[at], expected.terms[at]);
       return mismatch(
           context, data.operations[op],
-          describe_element(expected, tensor.dtype, candidate.outputs[op][i], mine.worst_known,
-                           cap, data.rows_of(data.operations[op].spec->outputs[i])),
+          describe_element(expected, tensor.dtype, candidate.outputs[op][i],
+                           mine.worst_beyond_plain, std::max(cap, plain), rows),
           "worse-than-champion");
     }
   return std::nullopt;

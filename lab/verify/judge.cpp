@@ -11,7 +11,6 @@ namespace kl {
 
 namespace {
 
-constexpr double kKnown = 0.01;  // bound over value
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // The error of one element; 0 for matching non-finite values, infinite for a mismatch of kind.
@@ -46,10 +45,10 @@ class Judge {
       verdict_.max_error = error;
       verdict_.worst_element = element;
     }
-    const bool known = limit <= kKnown * std::fabs(expected_.values[at]);
-    if (known && (error > verdict_.known_error || verdict_.worst_known < 0)) {
-      verdict_.known_error = error;
-      verdict_.worst_known = element;
+    if (error > verdict_.beyond_plain &&
+        error > bound_.plain(expected_.values[at], expected_.terms[at])) {
+      verdict_.beyond_plain = error;
+      verdict_.worst_beyond_plain = element;
     }
     if (error > 0 && limit > 0)
       verdict_.worst_fraction = std::max(verdict_.worst_fraction, error / limit);
@@ -79,10 +78,9 @@ void merge(OutputVerdict& verdict, const OutputVerdict& later) {
     verdict.max_error = later.max_error;
     verdict.worst_element = later.worst_element;
   }
-  if (later.worst_known >= 0 &&
-      (verdict.worst_known < 0 || later.known_error > verdict.known_error)) {
-    verdict.known_error = later.known_error;
-    verdict.worst_known = later.worst_known;
+  if (later.beyond_plain > verdict.beyond_plain) {
+    verdict.beyond_plain = later.beyond_plain;
+    verdict.worst_beyond_plain = later.worst_beyond_plain;
   }
   verdict.worst_fraction = std::max(verdict.worst_fraction, later.worst_fraction);
   if (verdict.first_failure >= 0) return;

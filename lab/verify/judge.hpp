@@ -15,10 +15,9 @@ struct OutputVerdict {
   double max_error = 0;        // infinite when a non-finite value does not match
   double worst_fraction = 0;   // max error / bound
   int64_t worst_element = -1;  // of the largest error
-  // The same over the elements that the oracle knows to 1 %: beyond that an error says nothing of
-  // the kernel, for example where the sign of a sum near 0 decides between two answers.
-  double known_error = 0;
-  int64_t worst_known = -1;
+  // The same over the elements with errors beyond those of plain sums; -1 when there is none.
+  double beyond_plain = 0;
+  int64_t worst_beyond_plain = -1;
   int64_t first_failure = -1;  // first element outside its bound
   bool unwritten = false;      // the first failure still holds the poison
 

@@ -34,17 +34,24 @@ TEST(Judge, AcceptsWithinTheBoundAndNamesTheFirstElementBeyondIt) {
   EXPECT_EQ(verdict.max_error, 1);
 }
 
-// Where the model allows either of two answers a champion that gave one says nothing of the other.
-TEST(Judge, ComparesWithTheChampionOnlyWhatTheOracleKnowsToAPercent) {
+TEST(Judge, ComparesWithTheChampionOnlyErrorsBeyondThoseOfPlainSums) {
   OracleOutput output = expecting({1, 2, 3});
-  output.terms[1] = 0.03 / (6 * 0x1p-24);  // known to 1.5 %
-  const std::vector<float> got = {1, 2.02f, 3.0000003f};
+  output.terms[1] = 2000;  // a sum of which little is left
   const Bound bound{0x1p-24, 6 * 0x1p-24, 0x1p-126};
-  const auto verdict = judge_output(output, kF32, std::as_bytes(std::span(got)), bound, -1);
-  EXPECT_TRUE(verdict.passed());
-  EXPECT_EQ(verdict.worst_element, 1);
-  EXPECT_EQ(verdict.worst_known, 2);
-  EXPECT_LT(verdict.known_error, 1e-6);
+  const auto judge = [&](std::vector<float> got) {
+    return judge_output(output, kF32, std::as_bytes(std::span(got)), bound, -1);
+  };
+  const OutputVerdict plain = judge({1, 2.0002f, 3});
+  EXPECT_EQ(plain.worst_element, 1);
+  EXPECT_EQ(plain.worst_beyond_plain, -1);
+  EXPECT_EQ(plain.beyond_plain, 0);
+  const OutputVerdict worse = judge({1, 2.0004f, 3.0000007f});
+  EXPECT_TRUE(worse.passed());
+  EXPECT_EQ(worse.worst_beyond_plain, 1);
+  EXPECT_EQ(worse.beyond_plain, worse.max_error);
+  const OutputVerdict smaller = judge({1, 2.0002f, 3.0000010f});
+  EXPECT_EQ(smaller.worst_element, 1);
+  EXPECT_EQ(smaller.worst_beyond_plain, 2);
 }
 
 TEST(Judge, OneWrongElementAmongManyIsEnough) {

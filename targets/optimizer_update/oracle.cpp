@@ -166,9 +166,9 @@ void muon_matrix(const Call<R>& call, int64_t s, int64_t rows, int64_t columns) 
     scale[static_cast<size_t>(j)] = kl::oracle::sqrt(inverse);
   }
   const R ratio = kl::oracle::sqrt(norm_before) / at_least(kl::oracle::sqrt(norm_after), 1e-10);
-  // The bound's γ at most and at least (docs/harness.md).
-  const double least = 6 * std::sqrt(static_cast<double>(length));
-  const double most = std::max(least, static_cast<double>(length));
+  // The bound's γ at most, and that of plain sums (docs/harness.md).
+  const double plain = 2 * std::sqrt(static_cast<double>(length));
+  const double most = std::max(3 * plain, static_cast<double>(length));
   for (int64_t i = 0; i < size; ++i) {
     const int64_t to = place(i);
     const double o = x.values[static_cast<size_t>(to)];
@@ -178,9 +178,9 @@ void muon_matrix(const Call<R>& call, int64_t s, int64_t rows, int64_t columns) 
     const R decay = rate * hyper(kMuonDecay) * before;
     const bool decays = value_of(update) * value_of(before) >= 0;
     R p = before - times(rate, update) - (decays ? decay : R(0.0));
-    // An update whose sign is within its error of 0 may decay or not.
+    // An update whose sign is within its error of 0 may decay or not, whatever the champion did.
     if (std::fabs(value_of(update)) <= most * 0x1p-24 * terms_of(update))
-      p = with_terms(value_of(p), terms_of(p) + std::fabs(value_of(decay)) / (least * 0x1p-24),
+      p = with_terms(value_of(p), terms_of(p) + std::fabs(value_of(decay)) / (plain * 0x1p-24),
                      R());
     call.out(kP, at + i, p);
   }

@@ -2,6 +2,16 @@
 
 namespace kl {
 
+namespace {
+
+// An f32 value as bf16 holds it.
+std::string in_bf16(const std::string& value) {
+  return "__builtin_bit_cast(float, (__builtin_bit_cast(uint32_t, static_cast<float>(" + value +
+         ")) + 0x8000u) & 0xffff0000u)";
+}
+
+}  // namespace
+
 const std::vector<Mutant>& seeded_bugs() {
   static const std::vector<Mutant> bugs = {
       {"rmsnorm", "dropped_term", "(w ? w[c] : 1.0f) - x[c] * r * mean)", "(w ? w[c] : 1.0f))"},
@@ -15,6 +25,10 @@ const std::vector<Mutant>& seeded_bugs() {
        "double sum = 0;\n  for (int64_t c = 0; c < columns; ++c) sum += double{x[c]} * x[c];",
        "_Float16 sum = 0;\n  for (int64_t c = 0; c < columns; ++c) sum += "
        "static_cast<_Float16>(x[c] * x[c]);"},
+      {"rmsnorm", "bf16_inside", "y[c] = x[c] * r *", "y[c] = " + in_bf16("x[c] * r") + " *"},
+      {"rmsnorm", "bf16_squares", "double{x[c]} * x[c];", in_bf16("x[c] * x[c]") + ";"},
+      {"rmsnorm", "bf16_products_in_gradient", "dw[c] += dy[c] * (x[c] * r)",
+       "dw[c] += " + in_bf16("dy[c] * (x[c] * r)")},
       {"rmsnorm", "missing_scale", "sum / static_cast<double>(columns) + eps", "sum + eps"},
       {"rmsnorm", "mean_over_one_too_few", "sum / static_cast<double>(columns) + eps",
        "sum / static_cast<double>(columns > 1 ? columns - 1 : 1) + eps"},
@@ -54,6 +68,11 @@ const std::vector<Mutant>& seeded_bugs() {
        "for (int64_t v = 0; v < plan.vocabulary - 1; ++v)\n      sum"},
       {"loss_prelude", "low_precision_accumulator", "sum += std::exp(",
        "sum = static_cast<_Float16>(sum) + std::exp("},
+      {"loss_prelude", "bf16_exponentials",
+       "sum += std::exp(softcap * std::tanh(z[v] / softcap) - largest)",
+       "sum += " + in_bf16("std::exp(softcap * std::tanh(z[v] / softcap) - largest)")},
+      {"loss_prelude", "bf16_probabilities", "std::exp(softcap * t - saved[n].largest) /",
+       in_bf16("std::exp(softcap * t - saved[n].largest)") + " /"},
       {"loss_prelude", "stale_row", "/ saved[n].sum;", "/ saved[n > 0 ? n - 1 : 0].sum;"},
       {"loss_prelude", "mean_in_place_of_sum", "call->outputs[1]) = nll_sum",
        "call->outputs[1]) = nll_sum / static_cast<double>(plan.rows)"},
@@ -86,6 +105,9 @@ const std::vector<Mutant>& seeded_bugs() {
       {"softmax", "mask_of_the_next_row", "mask[n % plan.mask_rows",
        "mask[(n + 1) % plan.mask_rows"},
       {"softmax", "dropped_maximum", "std::exp(p[k] - largest)", "std::exp(p[k])"},
+      {"softmax", "bf16_exponentials", "std::exp(p[k] - largest)",
+       in_bf16("std::exp(p[k] - largest)")},
+      {"softmax", "bf16_products_in_gradient", "double{dp[k]} * p[k]", in_bf16("dp[k] * p[k]")},
       {"softmax", "dropped_sum_in_gradient", "p[k] * (dp[k] - sum)", "p[k] * dp[k]"},
 
       {"cross_entropy_prelude", "ignored_rows_take_a_logit", "target == -1 ? lse",

@@ -143,6 +143,27 @@ TEST(Mutation, EverySeededBugIsCaught) {
   EXPECT_GT(everywhere.allclose + on_normal.most, 0) << "the comparison shows nothing";
 }
 
+// In a sum of 32,000 terms that are rounded to bf16 the errors cancel so far that they stay within
+// the bound, which must allow f32 sums with room to spare. They stand out beside the champion's.
+TEST(Mutation, BFloat16InALongSumIsWorseThanTheChampion) {
+  Target target = read_target(fs::path(KL_TARGETS) / "rmsnorm").value();
+  target.quick = {{{{"N", 32000}, {"C", 64}}}};
+  const auto& bugs = seeded_bugs();
+  const auto bug = std::find_if(bugs.begin(), bugs.end(), [](const Mutant& mutant) {
+    return mutant.name == "bf16_products_in_gradient" && mutant.target == "rmsnorm";
+  });
+  const Mutated mutated(*bug);
+  VerifyRequest request;
+  request.engine = &cpu();
+  request.target = &target;
+  request.kernel = mutated.path();
+  request.champion = target.champion(cpu()).value();
+  request.seed = 42;
+  const VerifyRecord record = verify(request);
+  EXPECT_EQ(record.status, Status::mismatch);
+  EXPECT_EQ(record.rule, "worse-than-champion") << record.reason;
+}
+
 TEST(Mutation, EveryHonestVariantPasses) {
   int passed = 0;
   double worst = 0;
