@@ -66,6 +66,7 @@ class CpuEngine : public Engine {
   }
 
   Result<std::vector<Sanitizer>> sanitizers() const override { return cpu::sanitizers(); }
+  bool can_deep_profile() const override { return true; }
 
  private:
   static const Result<HostCompiler>& compiler() {
