@@ -79,12 +79,8 @@ Result<std::optional<Calibration>> calibration_on_file(const Context& context, c
   KL_TRY(const auto events, calibration_events(context));
   if (events.empty()) return std::optional<Calibration>();
   Identity now;
-  now.fingerprint_class = fingerprint_class(*context.engine).hash();
   if (!preset.empty()) {
-    KL_TRY(const TrainerPreset described, builtin_trainer().preset(preset));
-    KL_TRY(now.trainer, builtin_trainer().identity(described));
-    KL_TRY(const SeamLibraries libraries, preset_libraries(context, catalogue, preset));
-    now.seams = seams_hash(libraries, "");
+    KL_TRY(now, identity_of_preset(context, catalogue, preset));
   }
   std::optional<Calibration> known;
   for (const auto& event : events) {
@@ -92,6 +88,7 @@ Result<std::optional<Calibration>> calibration_on_file(const Context& context, c
     if (!found.ok()) continue;
     if (!known) known = Calibration{};
     if (!found->ceilings.empty()) known->ceilings = found->ceilings;
+    if (found->device) known->device = found->device;
     if (!found->default_preset.empty()) known->default_preset = found->default_preset;
     if (event.preset != preset || !is_current(event, now)) continue;
     for (const auto& [name, noise] : found->aa) known->aa[name] = noise;
@@ -121,6 +118,16 @@ Result<std::string> preset_for(const Context& context, const Target& target, con
                                const std::string& workspace_preset) {
   if (target.seam.empty() && flag.empty()) return workspace_preset;
   return choose_preset(context, flag, workspace_preset);
+}
+
+Result<Identity> identity_of_preset(const Context& context, const Catalogue& catalogue, const std::string& preset) {
+  Identity now;
+  now.fingerprint_class = fingerprint_class(*context.engine).hash();
+  KL_TRY(const TrainerPreset described, builtin_trainer().preset(preset));
+  KL_TRY(now.trainer, builtin_trainer().identity(described));
+  KL_TRY(const SeamLibraries libraries, preset_libraries(context, catalogue, preset));
+  now.seams = seams_hash(libraries, "");
+  return now;
 }
 
 Result<std::vector<SeamShape>> seam_shapes(const Target& target, const std::string& preset) {

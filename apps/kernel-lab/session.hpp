@@ -41,6 +41,9 @@ Result<std::string> preset_for(const Context& context, const Target& target, con
 Result<Identity> identity_now(const Context& context, const Catalogue& catalogue, const Target& target,
                               const std::string& preset);
 
+// The same for evidence about a preset as it is, with every champion in its seam.
+Result<Identity> identity_of_preset(const Context& context, const Catalogue& catalogue, const std::string& preset);
+
 // What the preset's trainer calls this target's seam with; empty without a seam.
 Result<std::vector<SeamShape>> seam_shapes(const Target& target, const std::string& preset);
 // The seam of this target among those that a trainer lists; null: not there.

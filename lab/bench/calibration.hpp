@@ -41,7 +41,7 @@ struct Calibration : RecordHeader {
   int64_t timer_resolution_ns = 0;               // smallest step the lab's clock shows
   int64_t flush_bytes = 0;                       // written to evict the caches
   std::vector<Ceiling> ceilings;
-  std::optional<DeviceFigures> device;           // of an engine that has a device of its own
+  std::optional<DeviceFigures> device;           // of the host: the matrix product alone
   std::map<std::string, PresetNoise> aa;         // by preset
   std::map<std::string, std::map<std::string, double>> seam_share;  // preset → seam → of the step
   std::string default_preset;                    // empty: none chosen
@@ -56,7 +56,7 @@ struct Calibration : RecordHeader {
     v("timer_resolution_ns", self.timer_resolution_ns, "smallest step of the lab's clock");
     v("flush_bytes", self.flush_bytes, "bytes written to evict the caches");
     v("ceilings", self.ceilings, "copy bandwidth by footprint and read:write mix");
-    v("device", self.device, "the device's own figures; null on the host");
+    v("device", self.device, "the device's own figures, or the host's matrix product; null: not measured");
     v("aa", self.aa, "A/A noise of the trainer by preset");
     v("seam_share", self.seam_share, "share of a training step, by preset and seam");
     v("default_preset", self.default_preset, "strongest preset that fits the time budget");

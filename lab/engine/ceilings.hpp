@@ -30,7 +30,8 @@ struct Ceiling {
   }
 };
 
-// A device's own figures. What could not be measured is null, never 0.
+// A device's own figures; of the host the product's fp32 rate alone. What was not measured is null,
+// never 0.
 struct DeviceFigures {
   std::optional<double> bf16_tflop_per_s, tf32_tflop_per_s, fp32_tflop_per_s;
   std::string gemm_shape;                  // "8192 x 8192 x 8192"; empty: not measured

@@ -52,6 +52,23 @@ Result<std::vector<T>> read_list(const Json& answer, const char* key, const fs::
 
 }  // namespace
 
+std::vector<TrainerPreset> presets_by_strength(std::vector<TrainerPreset> presets, std::string_view engine,
+                                               std::string_view family) {
+  std::erase_if(presets, [&](const TrainerPreset& preset) {
+    return preset.family != family || (preset.device && *preset.device != engine);
+  });
+  std::stable_sort(presets.begin(), presets.end(),
+                   [](const TrainerPreset& a, const TrainerPreset& b) { return a.strength < b.strength; });
+  return presets;
+}
+
+std::optional<TrainerPreset> next_stronger(const std::vector<TrainerPreset>& presets, const TrainerPreset& preset,
+                                           std::string_view engine) {
+  for (const TrainerPreset& other : presets_by_strength(presets, engine, preset.family))
+    if (other.strength > preset.strength) return other;
+  return std::nullopt;
+}
+
 std::map<std::string, int64_t> TrainerSeam::calls_per_step() const {
   std::map<std::string, int64_t> calls;
   for (const auto& shape : shapes)

@@ -38,6 +38,13 @@ struct TrainerPreset {
   }
 };
 
+// The presets of an engine and a family, weakest first.
+std::vector<TrainerPreset> presets_by_strength(std::vector<TrainerPreset> presets, std::string_view engine,
+                                               std::string_view family);
+// The next of its family on this engine; absent: it is the strongest.
+std::optional<TrainerPreset> next_stronger(const std::vector<TrainerPreset>& presets, const TrainerPreset& preset,
+                                           std::string_view engine);
+
 struct TrainerSeam {
   std::string seam;
   std::string target;  // whose library the seam holds

@@ -130,6 +130,7 @@ class EveryRecord(LabTest):
         record = self.record("calibrate", "--quick", "--preset", "smoke")
         self.assertEqual(record["schema"], "calibration")
         self.assertTrue(record["ceilings"])
+        self.assertGreater(record["device"]["fp32_tflop_per_s"], 0)
         self.assertEqual([line["event_type"] for line in self.ledger_lines()], ["calibration"])
 
     def test_of_integration_ab(self):

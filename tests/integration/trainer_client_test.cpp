@@ -33,6 +33,19 @@ TEST_F(TrainerClientTest, presets_and_seams_are_read) {
   EXPECT_EQ(seams->front().calls_per_step(), (SeamCalls{{"forward", 3}, {"backward", 3}}));
 }
 
+TEST(NextStronger, is_the_next_larger_of_the_family_that_runs_on_the_engine) {
+  const auto preset = [](const char* name, const char* family, double strength, std::optional<std::string> device) {
+    TrainerPreset made;
+    made.name = name, made.family = family, made.strength = strength, made.device = std::move(device);
+    return made;
+  };
+  const std::vector<TrainerPreset> all = {preset("strong", "a", 3, {}), preset("gpu", "a", 2, "cuda"),
+                                          preset("other", "b", 2, {}), preset("weak", "a", 1, "cpu")};
+  EXPECT_EQ(next_stronger(all, all[3], "cpu")->name, "strong");
+  EXPECT_EQ(next_stronger(all, all[3], "cuda")->name, "gpu");
+  EXPECT_FALSE(next_stronger(all, all[0], "cpu"));
+}
+
 TEST_F(TrainerClientTest, an_unknown_preset_gets_a_near_match) {
   const auto preset = client().preset("tinny");
   ASSERT_FALSE(preset.ok());

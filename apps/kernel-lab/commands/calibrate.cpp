@@ -1,6 +1,7 @@
 #include "session.hpp"
 
 #include <lab/bench/copy_ceiling.hpp>
+#include <lab/bench/gemm_rate.hpp>
 #include <lab/core/cache_size.hpp>
 #include <lab/core/clock.hpp>
 #include <lab/core/hash.hpp>
@@ -30,13 +31,21 @@ struct Flags {
 };
 
 // Those of the engine, of the family of the first of them, weakest first.
-std::vector<TrainerPreset> candidates(std::vector<TrainerPreset> presets, std::string_view engine) {
-  std::erase_if(presets, [engine](const auto& preset) { return preset.device && *preset.device != engine; });
-  if (presets.empty()) return presets;
-  const std::string family = presets.front().family;
-  std::erase_if(presets, [&family](const auto& preset) { return preset.family != family; });
-  std::sort(presets.begin(), presets.end(), [](const auto& a, const auto& b) { return a.strength < b.strength; });
-  return presets;
+std::vector<TrainerPreset> candidates(const std::vector<TrainerPreset>& presets, std::string_view engine) {
+  for (const auto& preset : presets)
+    if (!preset.device || *preset.device == engine) return presets_by_strength(presets, engine, preset.family);
+  return {};
+}
+
+// Of the probe that ended the choice: the next stronger preset, and why it is not the default.
+std::string next_stronger_text(const Json& probes) {
+  const Json& last = probes.back();
+  if (last.value("fits", false)) return "next stronger: none, it is the strongest of its family\n";
+  const std::string why = last.value("step_ns", 0.0) > 0
+                              ? fmt::format("{} steps of it take {:.3g} s, more than {} s", kSteadySteps,
+                                            last.value("leg_seconds_for_30_steps", 0.0), kLegBudgetSeconds)
+                              : last.value("reason", "");
+  return fmt::format("next stronger: {}, not chosen: {}\n", last.value("preset", ""), why);
 }
 
 // The strongest preset whose leg fits the time budget, from one short probing leg each, up to the first that does not.
@@ -113,28 +122,30 @@ std::string ceilings_text(const Calibration& calibration, const Style& style) {
   return "copy ceilings, GB/s, cold caches\n" + table.text(style);
 }
 
-// By the engine's own probes where it has a device, else by the host's.
-Outcome add_ceilings(const Context& context, bool quick, Calibration& calibration) {
+// By the engine's own probes where it has a device, else by the host's; answers whether those were the host's.
+Result<bool> add_ceilings(const Context& context, bool quick, Calibration& calibration) {
   KL_TRY(auto measured, context.engine->ceilings({quick, context.progress}));
   if (measured) {
     calibration.timer_resolution_ns = measured->timer_resolution_ns;
     calibration.flush_bytes = measured->flush_bytes;
     calibration.ceilings = std::move(measured->ceilings);
     calibration.device = std::move(measured->figures);
-    return {};
+    return false;
   }
   CopyProbe probe = copy_probe(quick);
   probe.progress = context.progress;
   calibration.timer_resolution_ns = measure_timer_resolution_ns();
   calibration.flush_bytes = 2 * last_level_cache_bytes();  // what the worker and the probes write
   calibration.ceilings = measure_copy_ceilings(probe);
-  return {};
+  calibration.device = measure_host_gemm(quick);
+  return true;
 }
 
-std::string figures_text(const DeviceFigures& f, const Style& style) {
+// On the host the rows that it has alone; on a device one that is unknown says so.
+std::string figures_text(const DeviceFigures& f, bool host, const Style& style) {
   Table table({"", ">", ""});
   const auto row = [&](const char* name, const std::optional<double>& value, const char* unit) {
-    table.row({name, value ? fmt::format("{:.4g}", *value) : "unknown", unit});
+    if (value || !host) table.row({name, value ? fmt::format("{:.4g}", *value) : "unknown", unit});
   };
   row("matrix product, bf16", f.bf16_tflop_per_s, "TFLOP/s");
   row("matrix product, tf32", f.tf32_tflop_per_s, "TFLOP/s");
@@ -147,7 +158,7 @@ std::string figures_text(const DeviceFigures& f, const Style& style) {
   row("step of the device's timer", f.device_clock_ns, "ns");
   const std::optional<double> knee = f.cache_knee_bytes ? std::optional<double>(*f.cache_knee_bytes * 1e-6) : std::nullopt;
   row("warm copies slow down beyond", knee, "MB");
-  return "the device\n" + table.text(style) + (f.gemm_unknown.empty() ? "" : f.gemm_unknown + "\n");
+  return (host ? "the host\n" : "the device\n") + table.text(style) + (f.gemm_unknown.empty() ? "" : f.gemm_unknown + "\n");
 }
 
 Result<Answer> run_calibrate(Context& context, const Flags& flags) {
@@ -164,15 +175,15 @@ Result<Answer> run_calibrate(Context& context, const Flags& flags) {
 
   Answer answer;
   Json probes = Json::array();
-  KL_CHECK(add_ceilings(context, flags.quick, calibration));
+  KL_TRY(const bool host, add_ceilings(context, flags.quick, calibration));
   answer.text += ceilings_text(calibration, context.style);
-  if (calibration.device) answer.text += figures_text(*calibration.device, context.style);
+  answer.text += figures_text(*calibration.device, host, context.style);
   if (flags.preset.empty()) {
     auto chosen = default_preset(context, catalogue, probes);
     // A device's figures stand by themselves, whether or not the trainer runs there.
-    if (!chosen.ok() && (!calibration.device || flags.aa)) return chosen.error();
+    if (!chosen.ok() && (host || flags.aa)) return chosen.error();
     if (chosen.ok()) calibration.preset = calibration.default_preset = *chosen;
-    answer.text += chosen.ok() ? fmt::format("default preset: {}\n", *chosen)
+    answer.text += chosen.ok() ? fmt::format("default preset: {}\n", *chosen) + next_stronger_text(probes)
                                : fmt::format("no default preset: {}\n", chosen.error().what);
   } else {
     KL_TRY(calibration.preset, choose_preset(context, flags.preset, ""));
