@@ -67,6 +67,7 @@ class HostedWorker final : public Worker {
   OrFault<Domain> domain(ArmId arm, const CallBinding& call) override;
   OrFault<CallId> prepare(ArmId arm, const CallBinding& call) override;
   OrFault<CallTiming> run(CallId call) override;
+  OrFault<std::monostate> flush_caches() override;
   OrFault<CallTiming> run_timed(CallId call, bool cold) override;
   OrFault<std::monostate> keep_pool(BufferId buffer, DLDataType dtype) override;
   OrFault<std::monostate> draw(BufferId buffer, int64_t rotation, double factor) override;
@@ -486,13 +487,18 @@ OrFault<CallTiming> HostedWorker::run(CallId call) {
   return timing;
 }
 
+OrFault<std::monostate> HostedWorker::flush_caches() {
+  KL_OR_FAULT(const Reply reply, exchange(request(Kind::flush)));
+  if (reply.failed) return broken("flush", reply);
+  Reader in = reply.reader();
+  if (on_device())
+    if (auto fault = fault_in(in)) return *fault;
+  return std::monostate{};
+}
+
 OrFault<CallTiming> HostedWorker::run_timed(CallId call, bool cold) {
   if (cold) {
-    KL_OR_FAULT(const Reply reply, exchange(request(Kind::flush)));
-    if (reply.failed) return broken("flush", reply);
-    Reader in = reply.reader();
-    if (on_device())
-      if (auto fault = fault_in(in)) return *fault;
+    KL_OR_FAULT([[maybe_unused]] const auto flushed, flush_caches());
   }
   KL_OR_FAULT(const CallTiming timing, run_once(call, true));
   if (on_device()) {

@@ -117,6 +117,7 @@ class Worker {
   // Runs once: unlocks outputs, calls, locks outputs, checks floating-point state, threads,
   // children and canaries. A broken rule is a Fault; an error code of the kernel is in CallTiming.
   virtual OrFault<CallTiming> run(CallId call) = 0;
+  virtual OrFault<std::monostate> flush_caches() = 0;
   // As run, with the caches flushed before (cold) and no checks beyond the cheap ones.
   virtual OrFault<CallTiming> run_timed(CallId call, bool cold) = 0;
 

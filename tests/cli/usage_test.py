@@ -9,7 +9,7 @@ import unittest
 import lab
 from lab import LabTest
 
-VERBS = ["bench", "calibrate", "capture", "diff", "doctor", "evidence", "history", "init", "integration-ab", "ledger",
+VERBS = ["bench", "calibrate", "capture", "deep-profile", "diff", "doctor", "evidence", "history", "init", "integration-ab", "ledger",
          "list-targets", "new-target", "promote", "promotion-check", "restore", "tour", "trace", "verify"]
 
 # Command line, the word that was meant.

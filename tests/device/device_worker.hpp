@@ -62,6 +62,7 @@ class DeviceWorker : public Worker {
     timing.replay_differs_bytes = out.replay == out.contents ? 0 : 4;
     return timing;
   }
+  OrFault<std::monostate> flush_caches() override { return std::monostate{}; }
   OrFault<CallTiming> run_timed(CallId id, bool) override {
     compute(calls_[static_cast<size_t>(id)]);
     CallTiming timing;

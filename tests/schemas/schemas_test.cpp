@@ -3,6 +3,7 @@
 
 #include <lab/bench/bench.hpp>
 #include <lab/bench/calibration.hpp>
+#include <lab/bench/deep_profile.hpp>
 #include <lab/core/files.hpp>
 #include <lab/flow/new_target.hpp>
 #include <lab/flow/promotion.hpp>
@@ -33,7 +34,7 @@ std::map<std::string, Json> all_schemas() {
                     LedgerEvent, WorkspaceRecord, ProvenanceFile, PromotionRecord, Headed<LedgerHealth>,
                     Headed<LedgerRepair>, Headed<LedgerMerge>, Headed<LedgerStats>, Headed<RestoredKernel>,
                     ErrorRecord, EngineList, TargetList, InitRecord, VerifyChampions, HistoryRecord, DiffRecord,
-                    DoctorRecord, LedgerShow, TourRecord, NewTargetRecord, CaptureRecord, trace::SummaryRecord,
+                    DoctorRecord, LedgerShow, TourRecord, NewTargetRecord, CaptureRecord, DeepProfileRecord, trace::SummaryRecord,
                     trace::ExportRecord>();
 }
 
