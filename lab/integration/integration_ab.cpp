@@ -210,7 +210,10 @@ class Comparison {
     if (given <= 0) session.set_steps(kProbeSteps);
     report(request_.progress, {0, 0, "", "first run of the baseline, discarded"});
     auto probe = session.run_leg(Arm::baseline, adjust);
-    if (auto* failure = std::get_if<LegFailure>(&probe)) return failed(*failure);
+    if (auto* failure = std::get_if<LegFailure>(&probe)) {
+      record_.baseline_failed = true;
+      return failed(*failure);
+    }
     const double step_ns = std::get<CompletedLeg>(probe).leg.step_ns;
     if (given <= 0) session.set_steps(steps_per_leg(step_ns, request_.leg_seconds));
     if (takes_turns_ && !session.plan().turns) session.cut_into_turns(turns_for(step_ns));

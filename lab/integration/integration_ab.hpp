@@ -77,6 +77,7 @@ struct IntegrationRecord : RecordHeader {
   bool s_aa_measured_first = false;             // none was on file: A/A pairs ran before
   std::vector<double> aa_log_ratios;            // of those
   int64_t n_needed = 0;                         // pairs in all that would decide; 0: decided
+  bool baseline_failed = false;                 // before the candidate ran: the preset does not run here
   std::vector<Pair> pairs;
   std::vector<std::string> orders;              // "AB", "BA", …
   double mean_log_total = 0;
@@ -122,6 +123,7 @@ struct IntegrationRecord : RecordHeader {
     v("s_aa_measured_first", self.s_aa_measured_first, "none was on file: A/A pairs ran before");
     v("aa_log_ratios", self.aa_log_ratios, "those pairs");
     v("n_needed", self.n_needed, "pairs in all that would decide; 0: decided");
+    v("baseline_failed", self.baseline_failed, "the baseline did not finish alone: the preset does not run on this machine");
     v("pairs", self.pairs, "the legs of each pair");
     v("orders", self.orders, "order of each pair; A is the baseline");
     v("mean_log_total", self.mean_log_total, "mean log ratio of time per token, stalls included");

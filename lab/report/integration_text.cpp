@@ -51,6 +51,17 @@ std::string integration_text(const IntegrationRecord& record, const Style& style
   return text + verdict_line(style, record.status, sentence, record.remedy);
 }
 
+std::string suite_text(const SuiteRecord& suite, const Style& style) {
+  std::string text = fmt::format("{} {} in the trainer on {} presets, against the {}\n", style.bold("integration-suite"), suite.target,
+                                 suite.rows.size(), suite.against);
+  Table table({"preset", "verdict", ">speed-up", ">95 % from", ">to", ">pairs", ""});
+  const auto percent = [](const std::optional<double>& value) { return value ? percent_text(*value) : std::string("–"); };
+  for (const SuiteRow& row : suite.rows)
+    table.row({row.preset, std::string(to_string(row.status)), percent(row.speed_up), percent(row.speed_up_low), percent(row.speed_up_high),
+               count_text(row.pairs), row.counts ? row.explanation : "does not count: " + row.explanation});
+  return text + table.text(style) + verdict_line(style, suite.status, suite.explanation, suite.remedy);
+}
+
 std::string aa_text(const AaRecord& record, const Style& style) {
   std::string text = fmt::format("{} preset {}: the trainer against itself\n", style.bold("A/A"), record.preset);
   if (record.status == Status::ok) {

@@ -146,6 +146,25 @@ class EveryRecord(LabTest):
         self.assertEqual(done.returncode, exit_codes[record["status"]], record["reason"])
         self.assertEqual(self.ledger_lines()[-1]["event_type"], "integration-ab")
 
+    def test_of_integration_suite(self):
+        self.workspace()
+        suite = ("integration-suite", "--workspace", "mine", "--presets", "smoke", "--steps", "3", "--pairs", "4",
+                 "--benchmark-skip-eval", "--no-checkpoint")
+        self.assertEqual(self.record(*suite, exit_code=3)["status"], "refused")
+        self.assertEqual(self.lab("verify", "--workspace", "mine").returncode, 0)
+        done = self.lab("--json", *suite)
+        record = json.loads(done.stdout)
+        self.assert_valid(record)
+        exit_codes = {"validated": 0, "equivalent": 3, "mixed": 3, "regressed": 3, "inconclusive": 4}
+        self.assertEqual(done.returncode, exit_codes[record["status"]], record["reason"])
+        self.assertEqual([row["preset"] for row in record["rows"]], ["smoke"])
+        ab, event = self.ledger_lines()[-2:]
+        self.assertEqual((ab["event_type"], ab["preset"]), ("integration-ab", "smoke"))
+        self.assertEqual((event["event_type"], event["preset"]), ("integration-suite", ""))
+        self.assertEqual(event["details"]["record"]["rows"][0]["event"], ab["id"])
+        self.assertEqual(event["details"]["record"]["records"], [])
+        self.assert_refused(self.lab("integration-suite", "--workspace", "mine", "--presets", "smok"), 2, "smok", "smoke")
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)

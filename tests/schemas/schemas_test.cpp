@@ -10,6 +10,7 @@
 #include <lab/integration/aa.hpp>
 #include <lab/integration/capture.hpp>
 #include <lab/integration/integration_ab.hpp>
+#include <lab/integration/integration_suite.hpp>
 #include <lab/report/promotion_text.hpp>
 #include <lab/trace/summary.hpp>
 
@@ -34,7 +35,7 @@ std::map<std::string, Json> all_schemas() {
                     LedgerEvent, WorkspaceRecord, ProvenanceFile, PromotionRecord, Headed<LedgerHealth>,
                     Headed<LedgerRepair>, Headed<LedgerMerge>, Headed<LedgerStats>, Headed<RestoredKernel>,
                     ErrorRecord, EngineList, TargetList, InitRecord, VerifyChampions, HistoryRecord, DiffRecord,
-                    DoctorRecord, LedgerShow, TourRecord, NewTargetRecord, CaptureRecord, DeepProfileRecord, trace::SummaryRecord,
+                    DoctorRecord, LedgerShow, TourRecord, NewTargetRecord, CaptureRecord, DeepProfileRecord, SuiteRecord, trace::SummaryRecord,
                     trace::ExportRecord>();
 }
 

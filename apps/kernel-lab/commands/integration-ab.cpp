@@ -1,96 +1,28 @@
-#include "session.hpp"
+#include "integration_run.hpp"
 
-#include <lab/bench/bench.hpp>
-#include <lab/core/hash.hpp>
-#include <lab/integration/integration_ab.hpp>
 #include <lab/report/integration_text.hpp>
 
 #include <CLI/CLI.hpp>
-#include <fmt/format.h>
 
 namespace kl::app {
 namespace {
 
 struct Flags {
-  std::string workspace, preset, trainer = "builtin", against = "champion";
-  double time_budget = 0;
-  int64_t steps = 0;
-  int pairs = 16, repeats = 0;
-  bool no_checkpoint = false, skip_eval = false;
-  uint64_t seed = 1;
+  IntegrationFlags ab;
+  std::string preset;
 };
-
-// The newest bench of this very source on this preset, whose gain the Amdahl check uses.
-Result<std::optional<stats::Interval>> bench_interval(const Context& context, const Session& session,
-                                                      const std::string& kernel_hash, const std::string& against) {
-  KL_TRY(const auto reading, Ledger(context.ledger).query({.target = session.target.key,
-                                                           .engine = std::string(context.engine->name()),
-                                                           .preset = session.preset,
-                                                           .kernel = kernel_hash,
-                                                           .event_types = {"bench"}}));
-  std::optional<stats::Interval> newest;
-  for (const auto& event : reading.events) {
-    if (event.details.value("against", "") != against || !event.metric_value) continue;
-    if (auto interval = from_json<stats::Interval>(event.details["record"].value("t95", Json::object())); interval.ok())
-      newest = *interval;
-  }
-  return newest;
-}
 
 Result<Answer> run_integration(Context& context, const Flags& flags) {
   KL_CHECK(require_usable(context));
-  KL_TRY(const Session session, open_session(context, flags.workspace, flags.preset));
-  KL_TRY(const std::string kernel_hash, sha256_file(session.kernel()));
-  // A target without a seam is told so, verified or not.
-  KL_TRY(const bool verified, is_verified(context, session));
-  if (!verified && !session.target.seam.empty())
-    return make_error(Status::refused, fmt::format("{} has not passed verify as it is now", session.kernel().string()),
-                      fmt::format("kernel-lab verify --workspace {} --quick", flags.workspace));
-  if (flags.repeats > 0 && flags.repeats < 4) context.note("--repeats below 4 is raised to 4 pairs");
-
-  IntegrationRequest request;
-  request.engine = context.engine;
-  request.catalogue = &session.catalogue;
-  request.target = &session.target;
-  request.candidate = session.kernel();
-  request.against = flags.against;
-  request.workspace = session.workspace.folder.string();
-  request.preset = session.preset;
-  if (flags.trainer != "builtin") request.trainer = fs::absolute(flags.trainer);
-  request.leg_seconds = flags.time_budget;
-  request.steps = flags.steps;
-  request.max_pairs = rounded_look(flags.repeats > 0 ? std::max(4, flags.repeats) : flags.pairs);
-  if (session.calibration) {
-    if (const auto noise = session.calibration->aa.find(session.preset); noise != session.calibration->aa.end()) {
-      request.s_aa = noise->second.s_aa;
-      if (request.leg_seconds == 0 && request.steps == 0) request.steps = noise->second.steps_per_leg;
-    }
-  }
-  KL_TRY(request.bench, bench_interval(context, session, kernel_hash, flags.against));
-  request.skip_eval = flags.skip_eval;
-  request.no_checkpoint = flags.no_checkpoint;
-  request.seed = flags.seed;
-  KL_TRY(const Assessment before, assess_now(context, session.catalogue, session.target, session.preset,
-                                             session.kernel(), session.workspace.folder.string()));
-  request.tries = before.tries + 1;
-  request.samples = context.samples().root();
-  request.progress = context.progress;
-  if (!request.s_aa)
-    context.note(fmt::format("no A/A noise on file for preset {}: 8 A/A pairs run first", session.preset));
-  const IntegrationRecord record = integration_ab(request);
-
-  Json details = {{"record", to_json(record)}, {"against", flags.against}, {"seam_share", record.seam_share},
-                  {"delta_eff", record.look.delta}};
-  const bool measured = !record.pairs.empty();
-  KL_TRY(const LedgerEvent event,
-         record_event(context, "integration-ab", record, "speed_up",
-                      measured ? std::optional(record.look.speed_up) : std::nullopt, details));
+  KL_TRY(const Session session, open_session(context, flags.ab.workspace, flags.preset));
+  KL_CHECK(require_verified(context, session));
+  KL_TRY(const RecordedAb ran, run_and_record_ab(context, session, flags.ab));
   KL_TRY(const Assessment after, assess_now(context, session.catalogue, session.target, session.preset,
                                             session.kernel(), session.workspace.folder.string()));
   Answer answer;
-  answer.record = to_json(record);
-  answer.text = integration_text(record, context.style);
-  answer.exit_code = exit_code_of(record.status, true);
+  answer.record = to_json(ran.record);
+  answer.text = integration_text(ran.record, context.style);
+  answer.exit_code = exit_code_of(ran.record.status, true);
   answer.next = after.next.command;
   return answer;
 }
@@ -105,18 +37,8 @@ Command command_integration_ab() {
   command.examples = {"integration-ab --workspace mine", "integration-ab --workspace mine --preset cpu-balanced --pairs 8",
                       "integration-ab --workspace mine --time-budget 20 --benchmark-skip-eval --no-checkpoint"};
   command.flags = [flags](CLI::App& app) {
-    app.add_option("--workspace", flags->workspace, "workspace folder")->required()->type_name("DIR");
+    add_integration_flags(app, flags->ab);
     app.add_option("--preset", flags->preset, "trainer operating point")->type_name("NAME");
-    app.add_option("--trainer", flags->trainer, "builtin, or a program that speaks docs/trainer-protocol.md")->type_name("PROGRAM");
-    auto* budget = app.add_option("--time-budget", flags->time_budget, "seconds of steady training per leg (default: calibrated)")
-                       ->check(CLI::PositiveNumber)->type_name("S");
-    app.add_option("--steps", flags->steps, "timed steps per leg, instead of a time")->check(CLI::Range(1, 1'000'000))->excludes(budget);
-    app.add_option("--pairs", flags->pairs, "the last look: 4, 8, 12 or 16 (others are rounded up)")->check(CLI::Range(1, 16));
-    app.add_option("--repeats", flags->repeats, "older spelling of --pairs; below 4 is raised to 4")->check(CLI::Range(1, 16));
-    app.add_option("--against", flags->against, "champion or reference")->check(CLI::IsMember({"champion", "reference"}));
-    app.add_flag("--no-checkpoint", flags->no_checkpoint, "legs write no checkpoints");
-    app.add_flag("--benchmark-skip-eval", flags->skip_eval, "legs end without an evaluation");
-    app.add_option("--seed", flags->seed, "initial weights and order of tokens");
   };
   command.run = [flags](Context& context) { return run_integration(context, *flags); };
   return command;
