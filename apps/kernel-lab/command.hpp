@@ -10,6 +10,7 @@
 #include <lab/report/style.hpp>
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,6 +31,8 @@ struct Context {
   bool json = false;
   Style style;                 // of stdout
   Progress progress;           // draws on stderr when it is a terminal, else empty
+  // Text for people on stdout as it comes, before the answer's; nothing under --json and --output.
+  std::function<void(std::string_view)> say;
   std::function<void(std::string_view)> note;  // a line for people, on stderr
 
   fs::path results() const { return ledger.parent_path(); }
@@ -56,5 +59,8 @@ struct Command {
 // All verbs, in the order of their file names.
 std::vector<Command> all_commands();
 std::vector<std::string> command_names();
+
+// The parser with every flag of every verb, to look at or to try a line on.
+std::shared_ptr<CLI::App> flag_parser();
 
 }  // namespace kl::app

@@ -157,25 +157,37 @@ int print_answer(const Answer& answer, const GlobalFlags& flags, const Style& st
   return static_cast<int>(answer.exit_code);
 }
 
-int run(int argc, char** argv) {
+// Flags, verbs and their parser: as long as one is used, the others must live.
+struct Parser {
   GlobalFlags flags;
-  CLI::App app("Does this kernel earn a place in the training run?", "kernel-lab");
-  app.require_subcommand(0, 1);
-  app.set_version_flag("--version", std::string(kLabVersion));
-  app.footer("Examples:\n  kernel-lab tour\n  kernel-lab init --target rmsnorm --workspace mine\n"
-             "  kernel-lab verify --workspace mine\n\n`kernel-lab VERB --help` shows a verb's flags and examples.");
-  add_global_flags(app, flags);
-  const auto commands = all_commands();
+  std::vector<Command> commands = all_commands();
+  CLI::App app{"Does this kernel earn a place in the training run?", "kernel-lab"};
   std::map<const CLI::App*, const Command*> by_app;
-  for (const auto& command : commands) {
-    CLI::App* sub = app.add_subcommand(command.name, command.summary);
-    sub->fallthrough();
-    if (command.flags) command.flags(*sub);
-    std::string examples = "Examples:";
-    for (const auto& example : command.examples) examples += "\n  kernel-lab " + example;
-    sub->footer(examples);
-    by_app[sub] = &command;
+
+  Parser() {
+    app.require_subcommand(0, 1);
+    app.set_version_flag("--version", std::string(kLabVersion));
+    app.footer("Examples:\n  kernel-lab tour\n  kernel-lab init --target rmsnorm --workspace mine\n"
+               "  kernel-lab verify --workspace mine\n\n`kernel-lab VERB --help` shows a verb's flags and examples.");
+    add_global_flags(app, flags);
+    for (const auto& command : commands) {
+      CLI::App* sub = app.add_subcommand(command.name, command.summary);
+      sub->fallthrough();
+      if (command.flags) command.flags(*sub);
+      std::string examples = "Examples:";
+      for (const auto& example : command.examples) examples += "\n  kernel-lab " + example;
+      sub->footer(examples);
+      by_app[sub] = &command;
+    }
   }
+  Parser(const Parser&) = delete;
+  Parser& operator=(const Parser&) = delete;
+};
+
+int run(int argc, char** argv) {
+  Parser parser;
+  GlobalFlags& flags = parser.flags;
+  CLI::App& app = parser.app;
 
   const auto wants_color = [&](int fd) {
     if (flags.color != "auto") return flags.color == "always";
@@ -229,13 +241,19 @@ int run(int argc, char** argv) {
   for (const auto& folder : flags.targets) context.global_flags += " --targets " + folder;
   if (!flags.ledger.empty()) context.global_flags += " --ledger " + flags.ledger;
   context.progress = [&bar](const ProgressStep& step) { bar.draw(step); };
+  context.say = [&](std::string_view text) {
+    bar.clear();
+    if (flags.json || !flags.output.empty()) return;
+    fmt::print("{}", text);
+    std::fflush(stdout);
+  };
   context.note = [&](std::string_view text) {
     bar.clear();
     if (!flags.quiet) fmt::print(stderr, "{} {}\n", err.dim("·"), text);
   };
 
   const int64_t begun_ns = monotonic_ns();
-  auto answer = by_app.at(app.get_subcommands().front())->run(context);
+  auto answer = parser.by_app.at(app.get_subcommands().front())->run(context);
   bar.clear();
   if (!answer.ok()) {
     print_error(answer.error(), flags.json, err);
@@ -248,6 +266,11 @@ int run(int argc, char** argv) {
 }
 
 }  // namespace
+
+std::shared_ptr<CLI::App> flag_parser() {
+  const auto parser = std::make_shared<Parser>();
+  return {parser, &parser->app};
+}
 
 std::vector<std::string> command_names() {
   std::vector<std::string> names;

@@ -132,11 +132,13 @@ struct InitRecord : RecordHeader {
 struct VerifyChampions : RecordHeader {
   static constexpr std::string_view kSchema = "verify-champions";
   std::vector<VerifyRecord> records;
+  std::vector<std::string> on_file;
 
   template <class Self, class V>
   static void describe(Self& self, V& v) {
     RecordHeader::describe_header(self, v);
     v("records", self.records, "one verify for each champion");
+    v("on_file", self.on_file, "targets whose verify was taken from the ledger (--resume)");
   }
 };
 
@@ -166,6 +168,18 @@ struct DiffRecord : RecordHeader {
     v("patch", self.patch, "unified diff; empty: no difference");
     v("lines_added", self.lines_added, "lines of `after` alone");
     v("lines_removed", self.lines_removed, "lines of `before` alone");
+  }
+};
+
+struct GeneratedText : RecordHeader {
+  static constexpr std::string_view kSchema = "generated-text";
+  std::string form, text;
+
+  template <class Self, class V>
+  static void describe(Self& self, V& v) {
+    RecordHeader::describe_header(self, v);
+    v("form", self.form, "bash, zsh, fish or man");
+    v("text", self.text, "the file's content");
   }
 };
 

@@ -136,6 +136,10 @@ Result<Finished> run_process(const Command& command) {
       finished.timed_out = true;
       ::kill(-pid, SIGKILL);
     }
+    if (command.cancelled && !reaped && !finished.cancelled && command.cancelled()) {
+      finished.cancelled = true;
+      ::kill(-pid, SIGKILL);
+    }
     ::poll(fds, 2, static_cast<int>(std::clamp<int64_t>(left_ms, 1, reaped ? 1 : 20)));
     if (fds[0].revents != 0)
       out_open = drain(out.read_end, finished.out, command.output_limit_bytes,

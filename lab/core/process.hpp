@@ -20,6 +20,7 @@ struct Command {
   double timeout_seconds = 600;
   size_t output_limit_bytes = 1 << 20;        // kept per stream; the rest is read and dropped
   std::function<void(std::string_view)> on_stdout;  // called with each chunk as it arrives
+  std::function<bool()> cancelled;            // asked some fifty times a second; true ends the child
   bool pass_stderr = false;                   // the child writes to the parent's stderr
 };
 
@@ -27,12 +28,13 @@ struct Finished {
   int exit_code = -1;  // -1 when killed by a signal
   int signal = 0;      // 0 unless killed by one
   bool timed_out = false;
+  bool cancelled = false;
   bool output_truncated = false;
   double wall_seconds = 0;
   int64_t peak_rss_bytes = 0;
   std::string out;
   std::string err;
-  bool ok() const { return exit_code == 0 && signal == 0 && !timed_out; }
+  bool ok() const { return exit_code == 0 && signal == 0 && !timed_out && !cancelled; }
 };
 
 // An Error only when the child could not be started (missing program: Status::missing_tool).

@@ -7,6 +7,7 @@
 #include <lab/core/files.hpp>
 #include <lab/flow/new_target.hpp>
 #include <lab/flow/promotion.hpp>
+#include <lab/flow/watch_log.hpp>
 #include <lab/integration/aa.hpp>
 #include <lab/integration/capture.hpp>
 #include <lab/integration/integration_ab.hpp>
@@ -35,8 +36,8 @@ std::map<std::string, Json> all_schemas() {
                     LedgerEvent, WorkspaceRecord, ProvenanceFile, PromotionRecord, Headed<LedgerHealth>,
                     Headed<LedgerRepair>, Headed<LedgerMerge>, Headed<LedgerStats>, Headed<RestoredKernel>,
                     ErrorRecord, EngineList, TargetList, InitRecord, VerifyChampions, HistoryRecord, DiffRecord,
-                    DoctorRecord, LedgerShow, TourRecord, NewTargetRecord, CaptureRecord, DeepProfileRecord, SuiteRecord, trace::SummaryRecord,
-                    trace::ExportRecord>();
+                    DoctorRecord, LedgerShow, TourRecord, NewTargetRecord, CaptureRecord, DeepProfileRecord, SuiteRecord,
+                    trace::SummaryRecord, trace::ExportRecord, WatchRecord, GeneratedText>();
 }
 
 TEST(schemas, files_are_what_the_record_types_say) {

@@ -1,5 +1,5 @@
-#include "records.hpp"
 #include "session.hpp"
+#include "verify_champions.hpp"
 #include "verify_run.hpp"
 
 #include <lab/report/verify_text.hpp>
@@ -12,43 +12,10 @@ namespace {
 
 struct Flags {
   std::string workspace, preset, device = "auto";
-  bool champions = false, quick = false, full = false, sanitize = false;
+  std::string target;
+  bool champions = false, resume = false, quick = false, full = false, sanitize = false;
   std::optional<uint64_t> seed;
 };
-
-// verify --champions: every target's champion of this engine, one line each.
-Result<Answer> verify_champions(Context& context, const Flags& flags) {
-  KL_CHECK(require_usable(context));
-  const Catalogue catalogue = Catalogue::search(context.target_path);
-  KL_TRY(const std::string preset, choose_preset(context, flags.preset, ""));
-  Answer answer;
-  VerifyChampions all = new_record<VerifyChampions>();
-  all.engine = context.engine->name();
-  all.preset = preset;
-  all.status = Status::ok;
-  for (const auto& target : catalogue.targets()) {
-    const auto champion = target.champion(*context.engine);
-    if (!champion) continue;
-    KL_TRY(auto shapes, seam_shapes(target, preset));
-    const VerifyRecord record = run_verify(context, {target, *champion, *champion, preset, shapes, "", flags.full,
-                                                     flags.sanitize, flags.seed});
-    KL_CHECK(record_verify(context, record, *champion));
-    all.records.push_back(record);
-    answer.text += fmt::format("  {:<24} {}: {}\n", target.key, context.style.status(record.status),
-                               verify_sentence(record));
-    if (all.status == Status::ok && record.status != Status::ok) {
-      all.status = record.status;
-      all.reason = fmt::format("{}: {}", target.key, record.reason);
-      all.remedy = record.remedy;
-    }
-  }
-  if (all.records.empty())
-    return make_error(Status::starter_unavailable, fmt::format("no target has a champion for {}", context.engine->name()),
-                      "see `kernel-lab list-targets`");
-  answer.record = to_json(all);
-  answer.exit_code = exit_code_of(all.status);
-  return answer;
-}
 
 }  // namespace
 
@@ -58,10 +25,13 @@ Command command_verify() {
   command.name = "verify";
   command.summary = "is the kernel right? fixed harness, error-model bounds";
   command.examples = {"verify --workspace mine --quick", "verify --workspace mine --full --sanitize",
-                      "verify --champions", "verify --workspace mine --seed 42   (replays a recorded run)"};
+                      "verify --champions --full --resume", "verify --champions --target rmsnorm",
+                      "verify --workspace mine --seed 42   (replays a recorded run)"};
   command.flags = [flags](CLI::App& app) {
     app.add_option("--workspace", flags->workspace, "workspace folder")->type_name("DIR");
-    app.add_flag("--champions", flags->champions, "every target's champion, for example after a compiler upgrade");
+    auto* champions = app.add_flag("--champions", flags->champions, "every target's champion, for example after a compiler upgrade");
+    app.add_option("--target", flags->target, "with --champions: this target's alone")->needs(champions)->type_name("KEY");
+    app.add_flag("--resume", flags->resume, "with --champions: leave out what has passed and has not changed since")->needs(champions);
     auto* quick = app.add_flag("--quick", flags->quick, "the quick case list (default)");
     app.add_flag("--full", flags->full, "the full case list, sanitizers included")->excludes(quick);
     app.add_flag("--sanitize", flags->sanitize, "also under the engine's sanitizers: AddressSanitizer and UBSan, or compute-sanitizer");
@@ -71,7 +41,8 @@ Command command_verify() {
   };
   command.run = [flags](Context& context) -> Result<Answer> {
     KL_CHECK(require_device(context, flags->device));
-    if (flags->champions) return verify_champions(context, *flags);
+    if (flags->champions)
+      return verify_champions(context, {flags->target, flags->preset, flags->full, flags->sanitize, flags->resume, flags->seed});
     KL_TRY(const Session session, open_session(context, flags->workspace, flags->preset));
     KL_TRY(const fs::path champion, champion_source(context, session.target));
     const VerifyRecord record =
