@@ -15,6 +15,8 @@ std::string troff(std::string_view text) {
       result += "\\-";
     else if (c == '\'')
       result += "\\(aq";
+    else if (c == '|')
+      result += "|\\:";  // a long list of choices may break here
     else
       result += c;
   }
