@@ -94,7 +94,9 @@ bool same(const TraceModel& a, const TraceModel& b) {
   const auto equal = [](const auto& x, const auto& y, auto&& item) {
     return x.size() == y.size() && std::equal(x.begin(), x.end(), y.begin(), item);
   };
-  const auto named = [&](NameId x, NameId y) { return a.names[x] == b.names[y]; };
+  const auto named = [&](NameId x, NameId y) {
+    return x == kNoName || y == kNoName ? x == y : a.names[x] == b.names[y];
+  };
   return a.format == b.format && a.source_version == b.source_version && a.metadata == b.metadata &&
          a.devices == b.devices && a.streams == b.streams && a.gaps == b.gaps && a.graph_nodes == b.graph_nodes &&
          a.steps_are_the_window == b.steps_are_the_window &&
@@ -102,7 +104,7 @@ bool same(const TraceModel& a, const TraceModel& b) {
                [&](const DeviceActivity& x, const DeviceActivity& y) {
                  return x.kind == y.kind && x.span == y.span && x.device == y.device && x.stream == y.stream &&
                         named(x.name, y.name) && x.process == y.process && x.correlation == y.correlation &&
-                        x.graph_node == y.graph_node && x.bytes == y.bytes && x.range == y.range;
+                        x.graph_node == y.graph_node && x.bytes == y.bytes && x.range == y.range && named(x.op, y.op);
                }) &&
          equal(a.calls, b.calls,
                [&](const HostCall& x, const HostCall& y) {

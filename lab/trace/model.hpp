@@ -15,6 +15,7 @@ namespace kl::trace {
 
 // Each distinct text once: a trace repeats few names millions of times.
 using NameId = uint32_t;
+constexpr NameId kNoName = UINT32_MAX;
 class Names {
  public:
   NameId id(std::string_view name);
@@ -72,6 +73,7 @@ struct DeviceActivity {
   int64_t graph_node = kNone;
   int64_t bytes = 0;            // of copies and sets; 0: not said
   int64_t range = kNone;        // index of the range that *is* this activity, where host code is the device
+  NameId op = kNoName;          // the operator that launched it (aten::mm), where the source says
 };
 
 struct HostCall {

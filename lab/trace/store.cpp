@@ -132,10 +132,11 @@ class Writer {
     const bool kernels = kind == ActivityKind::kernel;
     const std::string columns =
         std::string("start INTEGER NOT NULL, end INTEGER NOT NULL, deviceId INTEGER NOT NULL, contextId INTEGER, "
-                    "streamId INTEGER NOT NULL, correlationId INTEGER, globalPid INTEGER, graphNodeId INTEGER, ordinal INTEGER, ") +
+                    "streamId INTEGER NOT NULL, correlationId INTEGER, globalPid INTEGER, graphNodeId INTEGER, ordinal INTEGER, "
+                    "operatorId INTEGER, ") +
         (kernels ? "demangledName INTEGER NOT NULL, shortName INTEGER NOT NULL"
                  : "bytes INTEGER NOT NULL, nameId INTEGER NOT NULL");
-    table(name, columns, 11, chosen, [&](Statement& s, const DeviceActivity* item) {
+    table(name, columns, 12, chosen, [&](Statement& s, const DeviceActivity* item) {
       s.bind(1, item->span.begin);
       s.bind(2, item->span.end);
       s.bind(3, item->device);
@@ -145,8 +146,9 @@ class Writer {
       s.bind(7, item->process);
       optional(s, 8, item->graph_node);
       s.bind(9, item - model_.activities.data());
-      s.bind(10, kernels ? int64_t{item->name} : item->bytes);
-      s.bind(11, int64_t{item->name});
+      optional(s, 10, item->op == kNoName ? kNone : int64_t{item->op});
+      s.bind(11, kernels ? int64_t{item->name} : item->bytes);
+      s.bind(12, int64_t{item->name});
       return true;
     });
   }

@@ -22,7 +22,7 @@ TraceModel everything() {
   ModelBuilder b;
   b.device(0, "card \"one\"").device(1, "");
   b.model.streams = {{0, 7, "compute"}, {1, 9, ""}};
-  b.kernel(0, 10, 0, 7, 1, "void k<int>(int)");
+  b.kernel(0, 10, 0, 7, 1, "void k<int>(int)").op = b.model.names.id("aten::mm");
   b.item(ActivityKind::copy, 5, 30, 1, 9, 2, "HtoD").bytes = 4096;
   b.kernel(30, 31).graph_node = 5;
   b.item(ActivityKind::set, 40, 41, 0, 7).bytes = 16;

@@ -176,7 +176,7 @@ class Reader {
     rows(table,
          {{"start"}, {"end"}, {"deviceId"}, {"streamId", false}, {"correlationId", false}, {"globalPid", false},
           {"graphNodeId", false}, {"ordinal", false}, {"bytes", false}, {kernels ? "demangledName" : "nameId", false},
-          {"shortName", false}},
+          {"shortName", false}, {"operatorId", false}},
          [&](const Statement& s) {
            DeviceActivity item;
            item.kind = kind;
@@ -189,6 +189,7 @@ class Reader {
            item.bytes = s.integer(8).value_or(0);
            const auto name = s.integer(9) ? s.integer(9) : s.integer(10);
            item.name = !kernels && !name ? model_.names.id(to_string(kind)) : name_of(name);
+           if (const auto op = s.integer(11)) item.op = name_of(op);
            ordinals_.push_back(or_none(s, 7));
            model_.activities.push_back(item);
            return true;
