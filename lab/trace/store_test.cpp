@@ -134,7 +134,9 @@ TEST_F(StoreTest, a_file_cut_anywhere_is_an_error_or_a_stated_loss) {
     }
     ++kept;
     EXPECT_NE(unreadable(*read), nullptr) << size;
-    EXPECT_LT(read->activities.size(), 3000u);
+    if (size + 4096 < whole.size()) {
+      EXPECT_LT(read->activities.size(), 3000u);
+    }
   }
   std::mt19937 random(1);
   for (int round = 0; round < 200; ++round) {  // bytes changed: no crash, whatever is answered

@@ -66,6 +66,12 @@ class Reader {
     int step = 0;
     while ((step = list.step()) == SQLITE_ROW) tables_.insert(list.text(0));
     if (step != SQLITE_DONE) return unopened();
+    // A page cut short reads as if it ended in zeros, without any error.
+    Statement page(database_.get(), "PRAGMA page_size");
+    std::error_code code_of_size;
+    const auto bytes = static_cast<int64_t>(std::filesystem::file_size(path_, code_of_size));
+    if (page.good() && page.step() == SQLITE_ROW && !code_of_size && bytes % page.integer(0).value_or(1) != 0)
+      unreadable(fmt::format("the file ends after {} bytes, inside a page: it is cut short", bytes), 0);
     return {};
   }
   Error unopened() const {
