@@ -42,6 +42,7 @@ int64_t Layout::span() const {
 }
 
 Layout Layout::row() const {
+  if (shape.size() == 1) return {dtype, {1}, {}};  // a shape without axes would be an absent tensor
   return {dtype, {shape.begin() + 1, shape.end()}, {strides.empty() ? strides.end() : strides.begin() + 1, strides.end()}};
 }
 

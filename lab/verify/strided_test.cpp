@@ -23,6 +23,16 @@ TEST(Layout, ASpanEndsWithTheLastElementOfTheLastRow) {
   EXPECT_FALSE((Layout{kF32, {2, 3}, {5, 1}}.packed()));
 }
 
+TEST(Layout, ARowOfAVectorIsOneElement) {
+  const Layout packed{kF32, {3}, {}}, spread{kF32, {3}, {5}};
+  for (const Layout* vector : {&packed, &spread}) {
+    EXPECT_EQ(vector->row().span(), 1);
+    EXPECT_EQ(vector->row().bytes(), 4u);
+  }
+  EXPECT_EQ(packed.row_offset(2), 8u);
+  EXPECT_EQ(spread.row_offset(2), 40u);
+}
+
 TEST(Layout, PaddedRowsHavePoisonBetweenThem) {
   const Layout layout{kF32, {2, 3}, {5, 1}};
   const auto packed = bytes_of({1, 2, 3, 4, 5, 6});
