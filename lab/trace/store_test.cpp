@@ -111,7 +111,7 @@ TEST_F(StoreTest, what_is_no_trace_is_refused_by_name) {
   EXPECT_EQ(outcome("").status, Status::insufficient_trace_data);
   EXPECT_THAT(outcome("").what, HasSubstr("is empty"));
   EXPECT_EQ(outcome("ELF\x7f what").status, Status::usage);
-  EXPECT_THAT(outcome("{\"traceEvents\": []}").what, HasSubstr("it begins with \"{\"traceEvent\""));
+  EXPECT_THAT(outcome("%PDF-1.4 and so on").what, HasSubstr("it begins with \"%PDF-1.4 and\""));
   ASSERT_TRUE(write_file_atomic(file("t.metadata.json"), "{}").ok());
   EXPECT_THAT(read_trace(file("t.metadata.json")).error().remedy, HasSubstr("t.sqlite"));
   EXPECT_THAT(outcome("SQLite for").what, HasSubstr("ends after 10 bytes"));

@@ -1,14 +1,15 @@
 #include <lab/trace/import/import.hpp>
 
 #include <lab/core/files.hpp>
+#include <lab/trace/import/byte_stream.hpp>
+#include <lab/trace/import/json_text.hpp>
 
 #include <fmt/format.h>
-
-#include <fstream>
 
 namespace kl::trace {
 namespace {
 
+constexpr size_t kHead = 1 << 16;  // bytes in which every format is known
 constexpr std::string_view kSqliteMagic{"SQLite format 3\0", 16};
 
 std::string printable(std::string_view bytes) {
@@ -17,21 +18,34 @@ std::string printable(std::string_view bytes) {
   return text;
 }
 
+// Behind a byte order mark and spaces; 0 when there is none.
+char first_character(std::string_view text) {
+  if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);
+  const size_t at = json_skip_space(text, 0);
+  return at < text.size() ? text[at] : '\0';
+}
+
 }  // namespace
 
 Result<TraceModel> read_trace(const std::filesystem::path& path) {
   std::error_code code;
   if (fs::is_directory(path, code))
     return make_error(Status::usage, fmt::format("{} is a folder, not a trace", path.string()), "name the trace file");
-  std::ifstream file(path, std::ios::binary);
-  if (!file)
-    return make_error(Status::usage, fmt::format("cannot read the trace {}", path.string()), "check the path");
-  char head[16] = {};
-  file.read(head, sizeof head);
-  const std::string_view begin(head, static_cast<size_t>(file.gcount()));
+  KL_TRY(ByteStream bytes, ByteStream::open(path));
+  std::string begin(kHead, '\0');
+  size_t size = 0;
+  while (const size_t got = bytes.read(begin.data() + size, begin.size() - size)) size += got;
+  begin.resize(size);
   if (begin.empty())
-    return make_error(Status::insufficient_trace_data, fmt::format("{} is empty", path.string()), "capture it again");
-  if (begin == kSqliteMagic) return read_sqlite_trace(path);
+    return make_error(Status::insufficient_trace_data,
+                      bytes.broken().empty() ? fmt::format("{} is empty", path.string())
+                                             : fmt::format("{} cannot be unpacked: {}", path.string(), bytes.broken()),
+                      "capture it again");
+  if (begin.starts_with(kSqliteMagic)) {
+    if (bytes.packed())
+      return make_error(Status::usage, fmt::format("{} is a packed SQLite file", path.string()), "unpack it: gunzip -k");
+    return read_sqlite_trace(path);
+  }
   if (kSqliteMagic.starts_with(begin))
     return make_error(Status::insufficient_trace_data,
                       fmt::format("{} ends after {} bytes, inside its header", path.string(), begin.size()), "capture it again");
@@ -39,8 +53,9 @@ Result<TraceModel> read_trace(const std::filesystem::path& path) {
   if (const std::string name = path.string(); name.ends_with(kMetadata))
     return make_error(Status::usage, fmt::format("{} says how a trace was captured, it is none", name),
                       fmt::format("name the trace: {}.sqlite", name.substr(0, name.size() - kMetadata.size())));
+  if (const char first = first_character(begin); first == '{' || first == '[') return read_kineto(path);
   return make_error(Status::usage, fmt::format("{} is no trace of a known format: it begins with \"{}\"", path.string(), printable(begin)),
-                    "known formats: what kernel-lab capture writes, and SQLite exports of Nsight Systems");
+                    "known formats: what kernel-lab capture writes, SQLite exports of Nsight Systems, JSON of PyTorch's profiler");
 }
 
 }  // namespace kl::trace

@@ -15,5 +15,7 @@ Result<TraceModel> read_trace(const std::filesystem::path& path);
 
 // SQLite in the layout of Nsight Systems exports, which the lab's own file has.
 Result<TraceModel> read_sqlite_trace(const std::filesystem::path& path);
+// Chrome trace JSON of PyTorch's profiler, plain or gzip.
+Result<TraceModel> read_kineto(const std::filesystem::path& path);
 
 }  // namespace kl::trace

@@ -1,5 +1,6 @@
 #include <lab/trace/import/import.hpp>
 
+#include <lab/trace/import/finish.hpp>
 #include <lab/trace/layout.hpp>
 #include <lab/trace/sqlite.hpp>
 
@@ -11,10 +12,6 @@
 
 namespace kl::trace {
 namespace {
-
-// Nanoseconds since 1970 are 2^61 at most; nothing lasts 13 days. Beyond that sums could overflow.
-constexpr int64_t kLargestTime = int64_t{1} << 61;
-constexpr int64_t kLongest = int64_t{1} << 50;
 
 // Columns are found by name; those that are not required read as NULL where they are absent.
 struct Column {
@@ -41,11 +38,8 @@ class Reader {
     graph_nodes();
     stored_gaps();
     if (own_ && !range_device_.empty()) make_ranges_the_device(model_, range_device_);
-    complete();
-    if (model_.activities.empty() && model_.calls.empty() && model_.ranges.empty())
-      return make_error(Status::insufficient_trace_data,
-                        fmt::format("{} holds no kernels, no calls and no ranges{}", path_.string(), damage()), "capture it again");
-    return std::move(model_);
+    const std::string said = model_.activities.empty() ? diagnosis() : "";
+    return finish(std::move(model_), path_, said);
   }
 
  private:
@@ -112,16 +106,13 @@ class Reader {
     }
     if (step != SQLITE_DONE)
       unreadable(fmt::format("table {} cannot be read beyond row {}: {}", table, read, sqlite3_errmsg(database_.get())), 0);
-    if (senseless > 0)
-      unreadable(fmt::format("table {}: {} of {} rows left out (they end before they begin, or hold no sensible times)", table, senseless, read),
-                 senseless);
+    add_left_out(model_, "table " + table, senseless, read);
   }
 
   static bool span_of(const Statement& s, int begin, int end, Span& span) {
-    const auto from = s.integer(begin), to = s.integer(end);
-    if (!from || !to || *from < -kLargestTime || *to > kLargestTime || *to < *from || *to - *from > kLongest) return false;
-    span = {*from, *to};
-    return true;
+    const auto found = sensible_span(s.integer(begin), s.integer(end));
+    if (found) span = *found;
+    return found.has_value();
   }
   static int64_t or_none(const Statement& s, int column) { return s.integer(column).value_or(kNone); }
   NameId name_of(const std::optional<int64_t>& id) {
@@ -277,23 +268,6 @@ class Reader {
     });
   }
 
-  // Devices and streams that no table names, and what is missing altogether.
-  void complete() {
-    std::set<int64_t> known;
-    for (const Device& device : model_.devices) known.insert(device.index);
-    std::set<std::pair<int64_t, int64_t>> streams;
-    for (const DeviceActivity& item : model_.activities) {
-      if (known.insert(item.device).second) model_.devices.push_back({item.device, ""});
-      streams.insert({item.device, item.stream});
-    }
-    if (model_.streams.empty())
-      for (const auto& [device, stream] : streams) model_.streams.push_back({device, stream, ""});
-    if (model_.activities.empty()) add_gap(model_, GapKind::no_device_work, "no kernel, copy or set" + diagnosis());
-    if (model_.calls.empty() && range_device_.empty())
-      add_gap(model_, GapKind::no_host_calls, "no host calls: idle time cannot be explained");
-    if (model_.ranges.empty()) add_gap(model_, GapKind::no_ranges, "no ranges: steps and seams are unknown");
-  }
-
   // What the tool itself said went wrong.
   std::string diagnosis() {
     std::string text;
@@ -303,7 +277,6 @@ class Reader {
     });
     return text;
   }
-  std::string damage() const { return model_.gaps.empty() ? "" : ": " + model_.gaps.front().what; }
 
   const std::filesystem::path path_;
   Database database_;
