@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <set>
+#include <unordered_map>
 
 namespace kl::trace {
 namespace {
@@ -24,6 +25,21 @@ void add_left_out(TraceModel& model, std::string_view where, int64_t senseless, 
   model.gaps.push_back({GapKind::unreadable, senseless,
                         fmt::format("{}: {} of {} rows left out (they end before they begin, or hold no sensible times)",
                                     where, senseless, read)});
+}
+
+void find_processes(TraceModel& model) {
+  if (model.calls.empty()) return;
+  const int64_t first = model.calls.front().process;
+  const bool one = std::all_of(model.calls.begin(), model.calls.end(), [&](const HostCall& c) { return c.process == first; });
+  std::unordered_map<int64_t, int64_t> processes;
+  if (!one)
+    for (const HostCall& call : model.calls)
+      if (call.correlation != kNone) processes.emplace(call.correlation, call.process);
+  for (DeviceActivity& item : model.activities) {
+    if (item.process != 0) continue;
+    const auto found = processes.find(item.correlation);
+    item.process = found == processes.end() ? first : found->second;
+  }
 }
 
 Result<TraceModel> finish(TraceModel model, const std::filesystem::path& path, std::string_view diagnosis) {

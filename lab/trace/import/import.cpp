@@ -3,6 +3,7 @@
 #include <lab/core/files.hpp>
 #include <lab/trace/import/byte_stream.hpp>
 #include <lab/trace/import/json_text.hpp>
+#include <lab/trace/import/sqlite_file.hpp>
 
 #include <fmt/format.h>
 
@@ -44,7 +45,10 @@ Result<TraceModel> read_trace(const std::filesystem::path& path) {
   if (begin.starts_with(kSqliteMagic)) {
     if (bytes.packed())
       return make_error(Status::usage, fmt::format("{} is a packed SQLite file", path.string()), "unpack it: gunzip -k");
-    return read_sqlite_trace(path);
+    KL_TRY(const SqliteFile file, SqliteFile::open(path));
+    if (file.has("rocpd_op") || file.has("rocpd_api")) return read_rpd(file);
+    if (!file.with_suffix("rocpd_string").empty()) return read_rocpd(file);
+    return read_nsys_sqlite(file);
   }
   if (kSqliteMagic.starts_with(begin))
     return make_error(Status::insufficient_trace_data,
@@ -55,7 +59,7 @@ Result<TraceModel> read_trace(const std::filesystem::path& path) {
                       fmt::format("name the trace: {}.sqlite", name.substr(0, name.size() - kMetadata.size())));
   if (const char first = first_character(begin); first == '{' || first == '[') return read_kineto(path);
   return make_error(Status::usage, fmt::format("{} is no trace of a known format: it begins with \"{}\"", path.string(), printable(begin)),
-                    "known formats: what kernel-lab capture writes, SQLite exports of Nsight Systems, JSON of PyTorch's profiler");
+                    "known formats: docs/traces.md lists them");
 }
 
 }  // namespace kl::trace

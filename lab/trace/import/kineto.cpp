@@ -117,7 +117,7 @@ class Importer {
       model_.gaps.push_back({GapKind::unreadable, 0, fmt::format("{}; read up to event {}", broken, events_)});
     add_left_out(model_, "traceEvents", senseless_, events_);
     waits_without_call();
-    process_of_activities();
+    find_processes(model_);
     operators_of_activities();
     name_devices();
     add_metadata();
@@ -266,20 +266,6 @@ class Importer {
     for (size_t i = 0; i < wait.size(); ++i)
       if (!wait[i] || !calls.contains(model_.calls[i].correlation)) model_.calls[kept++] = model_.calls[i];
     model_.calls.resize(kept);
-  }
-
-  // The device's track does not say which process enqueued: the call with the same correlation does.
-  void process_of_activities() {
-    if (model_.calls.empty()) return;
-    const int64_t first = model_.calls.front().process;
-    const bool one = std::all_of(model_.calls.begin(), model_.calls.end(), [&](const HostCall& c) { return c.process == first; });
-    std::unordered_map<int64_t, int64_t> processes;
-    if (!one)
-      for (const HostCall& call : model_.calls) processes.emplace(call.correlation, call.process);
-    for (DeviceActivity& item : model_.activities) {
-      const auto found = processes.find(item.correlation);
-      item.process = found == processes.end() ? first : found->second;
-    }
   }
 
   void operators_of_activities() {

@@ -1,120 +1,78 @@
+// SQLite in the layout of Nsight Systems exports (schemas 2.9 to 3.25), which the lab's own file has.
 #include <lab/trace/import/import.hpp>
 
-#include <lab/trace/import/finish.hpp>
+#include <lab/trace/import/sqlite_file.hpp>
 #include <lab/trace/layout.hpp>
-#include <lab/trace/sqlite.hpp>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
-#include <set>
+#include <array>
+#include <unordered_set>
 
 namespace kl::trace {
 namespace {
 
-// Columns are found by name; those that are not required read as NULL where they are absent.
-struct Column {
-  std::string_view name;
-  bool required = true;
-};
+// Where the export has no enumerations. Memory kinds are not numbered as CUPTI numbers them.
+constexpr std::array<std::string_view, 11> kCopyKinds = {
+    "Unknown",        "Host-to-Device",  "Device-to-Host",   "Host-to-Array", "Array-to-Host", "Array-to-Array",
+    "Array-to-Device", "Device-to-Array", "Device-to-Device", "Host-to-Host",  "Peer-to-Peer"};
+constexpr std::array<std::string_view, 8> kMemoryKinds = {"Pageable", "Pinned",        "Device",         "Array",
+                                                          "Managed",  "Device Static", "Managed Static", "Unknown"};
+constexpr std::array<std::string_view, 5> kWaitKinds = {"Unknown", "Event sync", "Stream wait sync", "Stream sync", "Context sync"};
+constexpr int64_t kStreamWait = 2;  // of a stream, not of the host
+
+constexpr int64_t kMark = 34, kDomain = 75;  // events of NVTX that have no end
+
+using Labels = std::map<int64_t, std::string>;
+
+int64_t pid_of(int64_t process) { return process >> 24 & 0xffffff; }
 
 class Reader {
  public:
-  explicit Reader(std::filesystem::path path) : path_(std::move(path)) {}
+  explicit Reader(const SqliteFile& file) : file_(file) {}
 
   Result<TraceModel> read() {
-    KL_CHECK(open());
+    if (!file_.cut_short().empty()) unreadable(file_.cut_short());
     metadata();
     strings();
     devices();
     activities("CUPTI_ACTIVITY_KIND_KERNEL", ActivityKind::kernel);
     activities("CUPTI_ACTIVITY_KIND_MEMCPY", ActivityKind::copy);
     activities("CUPTI_ACTIVITY_KIND_MEMSET", ActivityKind::set);
+    whole_graphs();
     in_written_order();
     calls();
+    waits_without_call();
     ranges();
     overheads();
     graph_nodes();
     stored_gaps();
     if (own_ && !range_device_.empty()) make_ranges_the_device(model_, range_device_);
+    if (!own_) {
+      find_processes(model_);
+      number_devices();
+    }
     const std::string said = model_.activities.empty() ? diagnosis() : "";
-    return finish(std::move(model_), path_, said);
+    return finish(std::move(model_), file_.path(), said);
   }
 
  private:
-  Outcome open() {
-    sqlite3* raw = nullptr;
-    std::string address = "file:";
-    for (const char c : std::filesystem::absolute(path_).string())
-      if (c == '%' || c == '?' || c == '#') address += fmt::format("%{:02x}", c);
-      else address += c;
-    // Immutable: a trace on read-only media has no place for locks.
-    const int code = sqlite3_open_v2((address + "?immutable=1").c_str(), &raw, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, nullptr);
-    database_.reset(raw);
-    if (code != SQLITE_OK) return unopened();
-    // A file from elsewhere: nothing in it is run, so views are not looked at.
-    sqlite3_db_config(database_.get(), SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
-    Statement list(database_.get(), "SELECT name FROM sqlite_master WHERE type = 'table'");
-    if (!list.good()) return unopened();
-    int step = 0;
-    while ((step = list.step()) == SQLITE_ROW) tables_.insert(list.text(0));
-    if (step != SQLITE_DONE) return unopened();
-    // A page cut short reads as if it ended in zeros, without any error.
-    Statement page(database_.get(), "PRAGMA page_size");
-    std::error_code code_of_size;
-    const auto bytes = static_cast<int64_t>(std::filesystem::file_size(path_, code_of_size));
-    if (page.good() && page.step() == SQLITE_ROW && !code_of_size && bytes % page.integer(0).value_or(1) != 0)
-      unreadable(fmt::format("the file ends after {} bytes, inside a page: it is cut short", bytes), 0);
-    return {};
-  }
-  Error unopened() const {
-    return make_error(Status::insufficient_trace_data,
-                      fmt::format("{} cannot be opened: {}", path_.string(),
-                                  database_ ? sqlite3_errmsg(database_.get()) : "out of memory"),
-                      "it is cut short or damaged: capture or export it again");
-  }
+  void unreadable(std::string what) { model_.gaps.push_back({GapKind::unreadable, 0, std::move(what)}); }
 
-  void unreadable(std::string what, int64_t count) { model_.gaps.push_back({GapKind::unreadable, count, std::move(what)}); }
-
-  std::set<std::string> columns_of(std::string_view table) {
-    std::set<std::string> columns;
-    Statement info(database_.get(), fmt::format("SELECT name FROM pragma_table_info('{}')", table));
-    while (info.good() && info.step() == SQLITE_ROW) columns.insert(info.text(0));
-    return columns;
-  }
-
-  // Calls row(statement) for every row; it answers false for one that makes no sense, and those are counted.
   template <class Row>
   void rows(const std::string& table, const std::vector<Column>& wanted, Row row) {
-    if (!tables_.contains(table)) return;
-    const std::set<std::string> there = columns_of(table);
-    std::vector<std::string> selected;
-    for (const Column& column : wanted) {
-      const bool found = there.contains(std::string(column.name));
-      if (!found && column.required)
-        return unreadable(fmt::format("table {} has no column {}: not read", table, column.name), 0);
-      selected.push_back(found ? fmt::format("\"{}\"", column.name) : "NULL");
-    }
-    Statement select(database_.get(), fmt::format("SELECT {} FROM \"{}\"", fmt::join(selected, ", "), table));
-    if (!select.good()) return unreadable(fmt::format("table {}: {}", table, sqlite3_errmsg(database_.get())), 0);
-    int64_t read = 0, senseless = 0;
-    int step = 0;
-    while ((step = select.step()) == SQLITE_ROW) {
-      ++read;
-      if (!row(select)) ++senseless;
-    }
-    if (step != SQLITE_DONE)
-      unreadable(fmt::format("table {} cannot be read beyond row {}: {}", table, read, sqlite3_errmsg(database_.get())), 0);
-    add_left_out(model_, "table " + table, senseless, read);
+    for (const std::string& version : file_.versions_of(table)) file_.rows(model_, version, wanted, row);
   }
-
-  static bool span_of(const Statement& s, int begin, int end, Span& span) {
-    const auto found = sensible_span(s.integer(begin), s.integer(end));
-    if (found) span = *found;
-    return found.has_value();
+  Labels labels(const std::string& table, std::span<const std::string_view> otherwise) {
+    Labels found;
+    for (size_t i = 0; i < otherwise.size(); ++i) found[static_cast<int64_t>(i)] = otherwise[i];
+    rows(table, {{"id"}, {"label"}}, [&](const Statement& s) {
+      found[or_none(s, 0)] = s.text(1);
+      return true;
+    });
+    return found;
   }
-  static int64_t or_none(const Statement& s, int column) { return s.integer(column).value_or(kNone); }
   NameId name_of(const std::optional<int64_t>& id) {
     if (id)
       if (const auto it = strings_.find(*id); it != strings_.end()) return it->second;
@@ -141,7 +99,7 @@ class Reader {
     take(layout::kSchemaVersion);
     take(layout::kCategories);
     if (const std::string version = take(layout::kTraceVersion); version != layout::kVersion)
-      unreadable(fmt::format("written in version {} of this format, read as {}", version, layout::kVersion), 0);
+      unreadable(fmt::format("written in version {} of this format, read as {}", version, layout::kVersion));
     model_.steps_are_the_window = !take(layout::kWindow).empty();
     range_device_ = take(layout::kRangesAre);
   }
@@ -162,6 +120,15 @@ class Reader {
       model_.devices.push_back({*id, s.text(1)});
       return true;
     });
+    if (model_.devices.empty())  // of schemas before 3
+      rows("TARGET_INFO_CUDA_GPU", {{"id"}, {"name", false}}, [&](const Statement& s) {
+        model_.devices.push_back({or_none(s, 0), s.text(1)});
+        return true;
+      });
+    rows("TARGET_INFO_CUDA_DEVICE", {{"gpuId"}, {"cudaId"}, {"pid"}}, [&](const Statement& s) {
+      if (s.integer(0) && s.integer(1) && s.integer(2)) gpus_[{*s.integer(2), *s.integer(1)}] = *s.integer(0);
+      return true;
+    });
     rows("KERNEL_LAB_STREAMS", {{"deviceId"}, {"streamId"}, {"name"}}, [&](const Statement& s) {
       model_.streams.push_back({or_none(s, 0), or_none(s, 1), s.text(2)});
       return true;
@@ -170,14 +137,21 @@ class Reader {
 
   void activities(const std::string& table, ActivityKind kind) {
     const bool kernels = kind == ActivityKind::kernel;
+    const Labels copies = labels("ENUM_CUDA_MEMCPY_OPER", kCopyKinds), memories = labels("ENUM_CUDA_MEM_KIND", kMemoryKinds);
+    const auto label = [](const Labels& all, const std::optional<int64_t>& id) {
+      const auto it = id ? all.find(*id) : all.end();
+      return it == all.end() ? std::string("Unknown") : it->second;
+    };
     rows(table,
          {{"start"}, {"end"}, {"deviceId"}, {"streamId", false}, {"correlationId", false}, {"globalPid", false},
           {"graphNodeId", false}, {"ordinal", false}, {"bytes", false}, {kernels ? "demangledName" : "nameId", false},
-          {"shortName", false}, {"operatorId", false}},
+          {"shortName", false}, {"operatorId", false}, {"copyKind", false}, {"srcKind", false}, {"dstKind", false}, {"memKind", false}},
          [&](const Statement& s) {
            DeviceActivity item;
            item.kind = kind;
-           if (!span_of(s, 0, 1, item.span)) return false;
+           const auto span = span_of(s, 0, 1);
+           if (!span) return false;
+           item.span = *span;
            item.device = s.integer(2).value_or(0);
            item.stream = s.integer(3).value_or(0);
            item.correlation = or_none(s, 4);
@@ -185,12 +159,42 @@ class Reader {
            item.graph_node = or_none(s, 6);
            item.bytes = s.integer(8).value_or(0);
            const auto name = s.integer(9) ? s.integer(9) : s.integer(10);
-           item.name = !kernels && !name ? model_.names.id(to_string(kind)) : name_of(name);
+           if (kernels || name) item.name = name_of(name);
+           else if (s.null(12)) item.name = model_.names.id(s.null(15) ? to_string(kind) : fmt::format("Memset ({})", label(memories, s.integer(15))));
+           else if (s.null(13)) item.name = model_.names.id(fmt::format("Memcpy {}", label(copies, s.integer(12))));
+           else
+             item.name = model_.names.id(fmt::format("Memcpy {} ({} -> {})", label(copies, s.integer(12)), label(memories, s.integer(13)),
+                                                     label(memories, s.integer(14))));
            if (const auto op = s.integer(11)) item.op = name_of(op);
            ordinals_.push_back(or_none(s, 7));
            model_.activities.push_back(item);
            return true;
          });
+  }
+
+  // Replays that were traced as one item: the kernels in them are not apart.
+  void whole_graphs() {
+    int64_t replays = 0;
+    rows("CUPTI_ACTIVITY_KIND_GRAPH_TRACE",
+         {{"start"}, {"end"}, {"deviceId"}, {"streamId", false}, {"correlationId", false}, {"globalPid", false}, {"graphId", false}},
+         [&](const Statement& s) {
+           const auto span = span_of(s, 0, 1);
+           if (!span) return false;
+           DeviceActivity item;
+           item.span = *span;
+           item.device = s.integer(2).value_or(0);
+           item.stream = s.integer(3).value_or(0);
+           item.correlation = or_none(s, 4);
+           item.process = s.integer(5).value_or(0);
+           item.name = model_.names.id(fmt::format("CUDA graph {}", s.integer(6).value_or(0)));
+           ordinals_.push_back(kNone);
+           model_.activities.push_back(item);
+           ++replays;
+           return true;
+         });
+    if (replays > 0)
+      add_gap(model_, GapKind::graph_granular,
+              fmt::format("{} replays of CUDA graphs are one item each (nsys --cuda-graph-trace=node tells their kernels apart)", replays), replays);
   }
 
   // The tables part what the model holds in one list.
@@ -208,7 +212,9 @@ class Reader {
     rows("CUPTI_ACTIVITY_KIND_RUNTIME", {{"start"}, {"end"}, {"globalTid", false}, {"correlationId", false}, {"nameId"}},
          [&](const Statement& s) {
            HostCall call;
-           if (!span_of(s, 0, 1, call.span)) return false;
+           const auto span = span_of(s, 0, 1);
+           if (!span) return false;
+           call.span = *span;
            call.thread = s.integer(2).value_or(0);
            call.process = process_of(call.thread);
            call.correlation = or_none(s, 3);
@@ -219,16 +225,36 @@ class Reader {
          });
   }
 
+  // A wait as the device's side tells it repeats a call of the host, unless the calls were not recorded.
+  void waits_without_call() {
+    const std::string table = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION";
+    if (file_.versions_of(table).empty()) return;
+    std::unordered_set<int64_t> known;
+    for (const HostCall& call : model_.calls) known.insert(call.correlation ^ call.process);
+    const Labels kinds = labels("ENUM_CUPTI_SYNC_TYPE", kWaitKinds);
+    rows(table, {{"start"}, {"end"}, {"correlationId"}, {"globalPid", false}, {"syncType", false}}, [&](const Statement& s) {
+      const auto span = span_of(s, 0, 1);
+      if (!span) return false;
+      const int64_t correlation = or_none(s, 2), process = s.integer(3).value_or(0), kind = s.integer(4).value_or(0);
+      if (kind == kStreamWait || known.contains(correlation ^ process)) return true;
+      const auto label = kinds.find(kind);
+      model_.calls.push_back({CallKind::sync, *span, model_.names.id(label == kinds.end() ? "sync" : label->second), process, process, correlation});
+      return true;
+    });
+  }
+
   void ranges() {
     int64_t open = 0;
-    rows("NVTX_EVENTS", {{"start"}, {"end", false}, {"category", false}, {"text", false}, {"globalTid", false}, {"textId", false}},
+    rows("NVTX_EVENTS", {{"start"}, {"end", false}, {"category", false}, {"text", false}, {"globalTid", false}, {"textId", false}, {"eventType", false}},
          [&](const Statement& s) {
            if (s.null(1)) {
-             ++open;
+             open += s.integer(6) != kMark && s.integer(6) != kDomain;
              return true;
            }
            Range range;
-           if (!span_of(s, 0, 1, range.span)) return false;
+           const auto span = span_of(s, 0, 1);
+           if (!span) return false;
+           range.span = *span;
            const int64_t category = s.integer(2).value_or(0);
            if (own_ && category >= 1 && category <= 4) range.kind = static_cast<RangeKind>(category - 1);
            range.thread = s.integer(4).value_or(0);
@@ -237,13 +263,15 @@ class Reader {
            model_.ranges.push_back(range);
            return true;
          });
-    if (open > 0) add_gap(model_, GapKind::window_cut, fmt::format("{} marks, or ranges that the capture's end cut off", open), open);
+    if (open > 0) add_gap(model_, GapKind::window_cut, fmt::format("{} ranges that the capture's end cut off", open), open);
   }
 
   void overheads() {
     rows("PROFILER_OVERHEAD", {{"start"}, {"end"}, {"nameId", false}}, [&](const Statement& s) {
       Overhead overhead;
-      if (!span_of(s, 0, 1, overhead.span)) return false;
+      const auto span = span_of(s, 0, 1);
+      if (!span) return false;
+      overhead.span = *span;
       overhead.name = name_of(s.integer(2));
       model_.overheads.push_back(overhead);
       return true;
@@ -268,19 +296,31 @@ class Reader {
     });
   }
 
-  // What the tool itself said went wrong.
-  std::string diagnosis() {
-    std::string text;
-    rows("DIAGNOSTIC_EVENT", {{"severity"}, {"text"}}, [&](const Statement& s) {
-      if (text.empty() && s.integer(0).value_or(0) >= 2) text = "; the tool said: " + s.text(1).substr(0, 300);
-      return true;
-    });
-    return text;
+  // Processes that see other devices number them differently; of the machine's devices those that did something count.
+  void number_devices() {
+    std::set<int64_t> used;
+    for (DeviceActivity& item : model_.activities) {
+      const auto gpu = gpus_.find({pid_of(item.process), item.device});
+      if (gpu != gpus_.end()) item.device = gpu->second;
+      used.insert(item.device);
+    }
+    if (!used.empty()) std::erase_if(model_.devices, [&](const Device& device) { return !used.contains(device.index); });
   }
 
-  const std::filesystem::path path_;
-  Database database_;
-  std::set<std::string> tables_;
+  // What the tool itself said went wrong: its first error, else its first warning.
+  std::string diagnosis() {
+    constexpr int64_t kWarning = 2, kError = 3;
+    std::string error, warning;
+    rows("DIAGNOSTIC_EVENT", {{"severity"}, {"text"}}, [&](const Statement& s) {
+      std::string& to = s.integer(0) == kError ? error : warning;
+      if (to.empty() && (s.integer(0) == kError || s.integer(0) == kWarning)) to = "; the tool said: " + s.text(1).substr(0, 300);
+      return true;
+    });
+    return error.empty() ? warning : error;
+  }
+
+  const SqliteFile& file_;
+  std::map<std::pair<int64_t, int64_t>, int64_t> gpus_;  // the machine's number by process and its own number
   std::map<int64_t, NameId> strings_;
   std::vector<int64_t> ordinals_;
   TraceModel model_;
@@ -290,6 +330,6 @@ class Reader {
 
 }  // namespace
 
-Result<TraceModel> read_sqlite_trace(const std::filesystem::path& path) { return Reader(path).read(); }
+Result<TraceModel> read_nsys_sqlite(const SqliteFile& file) { return Reader(file).read(); }
 
 }  // namespace kl::trace

@@ -3,6 +3,7 @@
 
 #include <lab/core/files.hpp>
 #include <lab/trace/import/import.hpp>
+#include <lab/trace/sqlite.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -18,6 +19,17 @@ class ImportTest : public testing::Test {
   Result<TraceModel> read(std::string_view content, const char* name = "t") const {
     EXPECT_TRUE(write_file_atomic(folder_.path() / name, content).ok());
     return read_trace(folder_.path() / name);
+  }
+  // A database of what the SQL says.
+  std::string database(const std::string& sql) const {
+    const fs::path path = folder_.path() / "made.sqlite";
+    fs::remove(path);
+    sqlite3* raw = nullptr;
+    sqlite3_open(path.c_str(), &raw);
+    const Database closes(raw);
+    char* error = nullptr;
+    EXPECT_EQ(sqlite3_exec(raw, sql.c_str(), nullptr, nullptr, &error), SQLITE_OK) << error;
+    return *read_file(path);
   }
   // Every prefix of some lengths, and every one with some bytes changed: an error or a model, never a crash.
   void expect_named_outcomes(const std::string& whole) const {
