@@ -103,7 +103,11 @@ Bottleneck judge(const BottleneckSplit& split, int64_t items, const std::vector<
   found.margin = static_cast<double>(parts[0].ns - parts[1].ns) / whole;
   const std::string lead = fmt::format("{} {:.1f} %, {} {:.1f} % of the window", parts[0].what, percent(parts[0].ns),
                                        parts[1].what, percent(parts[1].ns));
-  if (items < kLeastItems || split.whole_ns <= 0) {
+  const auto timeless = std::find_if(gaps.begin(), gaps.end(), [](const Gap& gap) { return gap.kind == GapKind::no_timeline; });
+  if (timeless != gaps.end()) {
+    found.label = "insufficient-trace-data";
+    found.reason = timeless->what;
+  } else if (items < kLeastItems || split.whole_ns <= 0) {
     found.label = "insufficient-trace-data";
     found.reason = fmt::format("{} device items in the window; {} are needed", items, kLeastItems);
   } else if (parts[0].label.empty()) {

@@ -36,8 +36,8 @@ std::string_view to_string(RangeKind kind) {
   return nth(names, static_cast<size_t>(kind));
 }
 std::string_view to_string(GapKind kind) {
-  constexpr std::array<std::string_view, 8> names = {"dropped",       "unreadable", "graph-granular", "no-device-work",
-                                                     "no-host-calls", "no-ranges",  "window-cut",     "outside-ranges"};
+  constexpr std::array<std::string_view, 9> names = {"dropped",       "unreadable", "graph-granular", "no-device-work",
+                                                     "no-host-calls", "no-ranges",  "window-cut",     "outside-ranges", "no-timeline"};
   return nth(names, static_cast<size_t>(kind));
 }
 
@@ -115,6 +115,10 @@ bool same(const TraceModel& a, const TraceModel& b) {
                [&](const Range& x, const Range& y) {
                  return x.kind == y.kind && x.span == y.span && named(x.name, y.name) && x.process == y.process &&
                         x.thread == y.thread;
+               }) &&
+         equal(a.totals, b.totals,
+               [&](const WorkTotal& x, const WorkTotal& y) {
+                 return x.kind == y.kind && named(x.name, y.name) && x.count == y.count && x.total_ns == y.total_ns;
                }) &&
          equal(a.overheads, b.overheads,
                [&](const Overhead& x, const Overhead& y) { return x.span == y.span && named(x.name, y.name); });

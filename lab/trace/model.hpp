@@ -97,6 +97,13 @@ struct Overhead {
   NameId name = 0;
 };
 
+// All runs of one kernel or kind of copy together, from reports that say no moments.
+struct WorkTotal {
+  ActivityKind kind = ActivityKind::kernel;
+  NameId name = 0;
+  int64_t count = 0, total_ns = 0;
+};
+
 // What the source could not say.
 enum class GapKind : uint8_t {
   dropped,           // records that the tool lost
@@ -107,6 +114,7 @@ enum class GapKind : uint8_t {
   no_ranges,         // no steps, no seams
   window_cut,        // ranges or calls that the capture's end cut off
   outside_ranges,    // host code is the device: time outside every range is unknown
+  no_timeline,       // sums by kernel, no moments: neither idle time nor overlap is known
 };
 std::string_view to_string(GapKind kind);
 struct Gap {
@@ -127,6 +135,7 @@ struct TraceModel {
   std::vector<HostCall> calls;
   std::vector<Range> ranges;
   std::vector<Overhead> overheads;
+  std::vector<WorkTotal> totals;  // in place of activities, with the gap no_timeline
   std::vector<Gap> gaps;
   // "rmsnorm/forward" by node of a captured graph: a replay runs no host code.
   std::map<int64_t, std::string> graph_nodes;

@@ -34,6 +34,7 @@ class Writer {
     calls();
     ranges();
     overheads();
+    totals();
     gaps();
     graph_nodes();
     run("COMMIT");
@@ -189,6 +190,17 @@ class Writer {
             s.bind(1, overhead.span.begin);
             s.bind(2, overhead.span.end);
             s.bind(3, int64_t{overhead.name});
+            return true;
+          });
+  }
+
+  void totals() {
+    table("KERNEL_LAB_TOTALS", "kind INTEGER NOT NULL, nameId INTEGER NOT NULL, count INTEGER NOT NULL, totalNs INTEGER NOT NULL", 4,
+          model_.totals, [](Statement& s, const WorkTotal& total) {
+            s.bind(1, int64_t{static_cast<uint8_t>(total.kind)});
+            s.bind(2, int64_t{total.name});
+            s.bind(3, total.count);
+            s.bind(4, total.total_ns);
             return true;
           });
   }

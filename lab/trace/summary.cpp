@@ -137,6 +137,20 @@ void summarise_work(const TraceModel& model, const Window& window, const std::ve
     ++k.count;
     k.total_ns += ns;
   }
+  for (const WorkTotal& total : model.totals) {
+    if (total.kind != ActivityKind::kernel) continue;
+    const std::string_view family = kUnknownFamily;
+    all += total.total_ns;
+    unknown += total.total_ns;
+    FamilySummary& f = families[family];
+    f.kernel_sum_ns += total.total_ns;
+    f.count += total.count;
+    if (!with_kernels) continue;
+    KernelSummary& k = kernels[total.name];
+    if (k.count == 0) k = {model.names[total.name], model.names[total.name], std::string(family), std::string(to_string(Rule::none)), 0, 0, 0};
+    k.count += total.count;
+    k.total_ns += total.total_ns;
+  }
   summary.unknown_share = share(unknown, all);
   for (auto& [name, family] : families) {
     family.family = name;

@@ -45,7 +45,7 @@ void find_processes(TraceModel& model) {
 Result<TraceModel> finish(TraceModel model, const std::filesystem::path& path, std::string_view diagnosis) {
   const bool ranges_are_the_device = std::any_of(model.gaps.begin(), model.gaps.end(),
                                                  [](const Gap& gap) { return gap.kind == GapKind::outside_ranges; });
-  if (model.activities.empty() && model.calls.empty() && model.ranges.empty()) {
+  if (model.activities.empty() && model.totals.empty() && model.calls.empty() && model.ranges.empty()) {
     const std::string damage = model.gaps.empty() ? "" : ": " + model.gaps.front().what;
     return make_error(Status::insufficient_trace_data,
                       fmt::format("{} holds no kernels, no calls and no ranges{}{}", path.string(), damage, diagnosis),
@@ -60,6 +60,10 @@ Result<TraceModel> finish(TraceModel model, const std::filesystem::path& path, s
   }
   if (model.streams.empty())
     for (const auto& [device, stream] : streams) model.streams.push_back({device, stream, ""});
+  if (!model.totals.empty() && model.activities.empty()) {
+    add_gap(model, GapKind::no_timeline, "sums by kernel, no moments: neither idle time nor overlap is known");
+    return model;
+  }
   if (model.activities.empty())
     add_gap(model, GapKind::no_device_work, fmt::format("no kernel, copy or set{}", diagnosis));
   if (model.calls.empty() && !ranges_are_the_device)

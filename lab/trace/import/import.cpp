@@ -10,7 +10,7 @@
 namespace kl::trace {
 namespace {
 
-constexpr size_t kHead = 1 << 16;  // bytes in which every format is known
+constexpr size_t kHead = 1 << 20;  // bytes in which every format is known
 constexpr std::string_view kSqliteMagic{"SQLite format 3\0", 16};
 
 std::string printable(std::string_view bytes) {
@@ -24,6 +24,19 @@ char first_character(std::string_view text) {
   if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);
   const size_t at = json_skip_space(text, 0);
   return at < text.size() ? text[at] : '\0';
+}
+
+// Tables in text are known by words of their header, which need not be the first line.
+using Reader = Result<TraceModel> (*)(const std::filesystem::path&);
+Reader reader_of_text(std::string_view text) {
+  const auto has = [&](std::string_view word) { return text.find(word) != std::string_view::npos; };
+  if (text.find('\0') != std::string_view::npos) return nullptr;
+  if (has("==PROF==") || has("==ERROR== ERR_NVGPUCTRPERM") || (has("Kernel Name") && has("Process ID"))) return read_ncu_csv;
+  for (const std::string_view word : {"Start_Timestamp", "End_Timestamp", "Kernel_Name", "Counter_Name", "BeginNs", "TotalDurationNs"})
+    if (has(word)) return read_rocprof_csv;
+  for (const std::string_view word : {"Time(%)", "Time (%)", "Total Time", "Duration (", "SKIPPED: "})
+    if (has(word)) return read_nsys_stats;
+  return nullptr;
 }
 
 }  // namespace
@@ -57,7 +70,9 @@ Result<TraceModel> read_trace(const std::filesystem::path& path) {
   if (const std::string name = path.string(); name.ends_with(kMetadata))
     return make_error(Status::usage, fmt::format("{} says how a trace was captured, it is none", name),
                       fmt::format("name the trace: {}.sqlite", name.substr(0, name.size() - kMetadata.size())));
-  if (const char first = first_character(begin); first == '{' || first == '[') return read_kineto(path);
+  if (const char first = first_character(begin); first == '{' || first == '[')
+    return begin.find("\"rocprofiler-sdk-tool\"") != std::string::npos ? read_rocprof_json(path) : read_kineto(path);
+  if (const auto reader = reader_of_text(begin)) return reader(path);
   return make_error(Status::usage, fmt::format("{} is no trace of a known format: it begins with \"{}\"", path.string(), printable(begin)),
                     "known formats: docs/traces.md lists them");
 }

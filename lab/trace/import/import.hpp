@@ -20,5 +20,9 @@ Result<TraceModel> read_nsys_sqlite(const SqliteFile& file);  // and the lab's o
 Result<TraceModel> read_rocpd(const SqliteFile& file);
 Result<TraceModel> read_rpd(const SqliteFile& file);
 Result<TraceModel> read_kineto(const std::filesystem::path& path);
+Result<TraceModel> read_rocprof_json(const std::filesystem::path& path);
+Result<TraceModel> read_rocprof_csv(const std::filesystem::path& path);
+Result<TraceModel> read_nsys_stats(const std::filesystem::path& path);
+Result<TraceModel> read_ncu_csv(const std::filesystem::path& path);
 
 }  // namespace kl::trace

@@ -46,6 +46,7 @@ class Reader {
     waits_without_call();
     ranges();
     overheads();
+    totals();
     graph_nodes();
     stored_gaps();
     if (own_ && !range_device_.empty()) make_ranges_the_device(model_, range_device_);
@@ -278,6 +279,15 @@ class Reader {
     });
   }
 
+  void totals() {
+    rows("KERNEL_LAB_TOTALS", {{"kind"}, {"nameId"}, {"count"}, {"totalNs"}}, [&](const Statement& s) {
+      const int64_t kind = or_none(s, 0), count = or_none(s, 2), total = or_none(s, 3);
+      if (kind < 0 || kind > static_cast<int64_t>(ActivityKind::set) || count < 0 || total < 0) return false;
+      model_.totals.push_back({static_cast<ActivityKind>(kind), name_of(s.integer(1)), count, total});
+      return true;
+    });
+  }
+
   void graph_nodes() {
     rows("KERNEL_LAB_GRAPH_NODES", {{"graphNodeId"}, {"seam"}}, [&](const Statement& s) {
       if (const auto node = s.integer(0)) model_.graph_nodes[*node] = s.text(1);
@@ -287,7 +297,7 @@ class Reader {
 
   void stored_gaps() {
     rows("KERNEL_LAB_GAPS", {{"kind"}, {"count"}, {"what"}}, [&](const Statement& s) {
-      for (int kind = 0; kind <= static_cast<int>(GapKind::outside_ranges); ++kind)
+      for (int kind = 0; kind <= static_cast<int>(GapKind::no_timeline); ++kind)
         if (s.text(0) == to_string(static_cast<GapKind>(kind))) {
           model_.gaps.push_back({static_cast<GapKind>(kind), s.integer(1).value_or(0), s.text(2)});
           return true;

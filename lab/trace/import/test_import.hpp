@@ -46,7 +46,8 @@ class ImportTest : public testing::Test {
   }
   static void expect_named(const Result<TraceModel>& read) {
     if (read.ok()) return;
-    EXPECT_TRUE(read.error().status == Status::usage || read.error().status == Status::insufficient_trace_data)
+    EXPECT_TRUE(read.error().status == Status::usage || read.error().status == Status::insufficient_trace_data ||
+                read.error().status == Status::missing_profiler_summary || read.error().status == Status::insufficient_metrics)
         << to_string(read.error().status) << ": " << read.error().what;
     EXPECT_FALSE(read.error().what.empty());
     EXPECT_FALSE(read.error().remedy.empty()) << read.error().what;
