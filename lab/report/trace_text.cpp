@@ -71,6 +71,18 @@ std::string capture_text(const CaptureRecord& record, const Style& style) {
   return text + verdict_line(style, record.status, record.status == Status::ok ? "captured" : record.reason, record.remedy);
 }
 
+std::string import_text(const trace::ImportRecord& r, const Style& style) {
+  std::string text = fmt::format("{} of {}{}\n", style.bold("trace"), r.format, r.source_version.empty() ? "" : ", version " + r.source_version);
+  std::string held;
+  for (const auto& [count, what] : {std::pair{r.kernels, "kernels"}, {r.copies, "copies"}, {r.sets, "memory sets"}, {r.devices, "devices"},
+                                    {r.calls, "calls of the host"}, {r.steps, "steps"}, {r.ranges - r.steps, "ranges"},
+                                    {r.totals, "sums by kernel, without moments"}})
+    if (count > 0) held += fmt::format("{}{} {}", held.empty() ? "" : ", ", count_text(count), what);
+  text += fmt::format("  holds {}\n", held.empty() ? "nothing" : held);
+  for (const auto& gap : r.gaps) text += fmt::format("  {} {}\n", style.warn(gap.gap + ":"), gap.what);
+  return text + fmt::format("{}: read it with `kernel-lab trace summary`\n", r.imported);
+}
+
 std::string summary_text(const trace::Summary& s, const Style& style) {
   std::string text = fmt::format("{} {} {}: {}, {}\n", style.bold("trace"), s.format, s.source_version, ns_text(s.window_ns),
                                  s.steps == 0 ? "steps unknown" : count_text(s.steps) + " steps");

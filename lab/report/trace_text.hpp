@@ -10,6 +10,7 @@
 namespace kl {
 
 std::string capture_text(const CaptureRecord& record, const Style& style);
+std::string import_text(const trace::ImportRecord& record, const Style& style);
 std::string summary_text(const trace::Summary& summary, const Style& style);
 
 }  // namespace kl

@@ -11,6 +11,12 @@ double share(int64_t part, int64_t whole) {
   return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0;
 }
 
+std::vector<GapSummary> gaps_of(const TraceModel& model) {
+  std::vector<GapSummary> gaps;
+  for (const Gap& gap : model.gaps) gaps.push_back({std::string(to_string(gap.kind)), gap.what, gap.count});
+  return gaps;
+}
+
 // What lies in the window, and how much of it.
 class Window {
  public:
@@ -174,11 +180,27 @@ void summarise_work(const TraceModel& model, const Window& window, const std::ve
 
 }  // namespace
 
+ImportRecord describe_import(const TraceModel& model) {
+  auto record = new_record<ImportRecord>();
+  record.status = model.activities.empty() && model.totals.empty() ? Status::insufficient_trace_data : Status::ok;
+  record.format = model.format;
+  record.source_version = model.source_version;
+  record.devices = static_cast<int64_t>(model.devices.size());
+  for (const DeviceActivity& item : model.activities)
+    ++(item.kind == ActivityKind::kernel ? record.kernels : item.kind == ActivityKind::copy ? record.copies : record.sets);
+  record.calls = static_cast<int64_t>(model.calls.size());
+  record.ranges = static_cast<int64_t>(model.ranges.size());
+  record.steps = static_cast<int64_t>(model.steps().size());
+  record.totals = static_cast<int64_t>(model.totals.size());
+  record.gaps = gaps_of(model);
+  return record;
+}
+
 Summary summarise(const TraceModel& model, bool with_kernels) {
   Summary summary;
   summary.format = model.format;
   summary.source_version = model.source_version;
-  for (const Gap& gap : model.gaps) summary.gaps.push_back({std::string(to_string(gap.kind)), gap.what, gap.count});
+  summary.gaps = gaps_of(model);
   const Window window(model.window());
   summary.window_ns = length(window.spans());
   for (const Range& range : model.ranges) summary.steps += range.kind == RangeKind::step;

@@ -156,6 +156,33 @@ struct SummaryRecord : RecordHeader {
   }
 };
 
+// `kernel-lab trace import`.
+struct ImportRecord : RecordHeader {
+  static constexpr std::string_view kSchema = "trace-import";
+  std::string file, imported, format, source_version;
+  int64_t devices = 0, kernels = 0, copies = 0, sets = 0, calls = 0, ranges = 0, steps = 0, totals = 0;
+  std::vector<GapSummary> gaps;
+
+  template <class Self, class V>
+  static void describe(Self& self, V& v) {
+    RecordHeader::describe_header(self, v);
+    v("file", self.file, "the trace");
+    v("imported", self.imported, "what was written");
+    v("format", self.format, "whose trace it is");
+    v("source_version", self.source_version, "version of the tool that wrote it");
+    v("devices", self.devices, "devices that worked");
+    v("kernels", self.kernels, "kernels on them");
+    v("copies", self.copies, "copies");
+    v("sets", self.sets, "memory sets");
+    v("calls", self.calls, "calls of the host");
+    v("ranges", self.ranges, "ranges, steps among them");
+    v("steps", self.steps, "steps");
+    v("totals", self.totals, "kernels of which only sums are known");
+    v("gaps", self.gaps, "what the source could not say");
+  }
+};
+ImportRecord describe_import(const TraceModel& model);
+
 // `kernel-lab trace export`.
 struct ExportRecord : RecordHeader {
   static constexpr std::string_view kSchema = "trace-export";

@@ -1,5 +1,6 @@
 """Captures and traces as a user meets them: files, verdicts, and what bad input is told."""
 
+import gzip
 import json
 import signal
 import sqlite3
@@ -104,6 +105,30 @@ class Captures(LabTest):
         running.send_signal(signal.SIGINT)
         self.assertNotEqual(running.wait(timeout=20), 0)
         self.assertEqual({path: path.read_bytes() for path in (self.folder / "t").iterdir()}, before)
+
+
+class Imports(LabTest):
+    KINETO = json.dumps({"schemaVersion": 1, "traceEvents": [
+        {"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 1.5, "dur": 2, "args": {"device": 0, "stream": 7, "correlation": 3}},
+        {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 5, "tid": 5, "ts": 1, "dur": 0.25, "args": {"correlation": 3}},
+        {"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#1", "pid": 5, "tid": 5, "ts": 0, "dur": 9}]})
+
+    def test_a_trace_of_another_tool_becomes_our_file_and_says_the_same(self):
+        (self.folder / "run.json.gz").write_bytes(gzip.compress(self.KINETO.encode()))
+        record = self.record("trace", "import", "run.json.gz")
+        self.assertEqual((record["format"], record["kernels"], record["calls"], record["steps"], record["gaps"]), ("kineto", 1, 1, 1, []))
+        self.assertEqual(record["imported"], "run.sqlite")
+        theirs, ours = self.record("trace", "summary", "run.json.gz"), self.record("trace", "summary", "run.sqlite")
+        for field in ("window_ns", "steps", "devices", "host", "bottleneck"):
+            self.assertEqual(theirs[field], ours[field], field)
+        self.assert_refused(self.lab("trace", "import", "run.json.gz"), 2, "run.sqlite exists")
+        self.assertIn("holds 1 kernels", self.lab("trace", "import", "run.json.gz", "--output", "again.sqlite").stdout)
+
+    def test_without_device_work_the_answer_is_not_ok(self):
+        (self.folder / "host.json").write_text(json.dumps({"traceEvents": [
+            {"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#1", "pid": 5, "tid": 5, "ts": 0, "dur": 9}]}))
+        self.assertEqual(self.record("trace", "import", "host.json", exit_code=5)["status"], "insufficient-trace-data")
+        self.assertEqual(self.record("trace", "summary", "host.json", exit_code=5)["status"], "insufficient-trace-data")
 
 
 class BadTraces(LabTest):

@@ -37,7 +37,7 @@ std::map<std::string, Json> all_schemas() {
                     Headed<LedgerRepair>, Headed<LedgerMerge>, Headed<LedgerStats>, Headed<RestoredKernel>,
                     ErrorRecord, EngineList, TargetList, InitRecord, VerifyChampions, HistoryRecord, DiffRecord,
                     DoctorRecord, LedgerShow, TourRecord, NewTargetRecord, CaptureRecord, DeepProfileRecord, SuiteRecord,
-                    trace::SummaryRecord, trace::ExportRecord, WatchRecord, GeneratedText>();
+                    trace::ImportRecord, trace::SummaryRecord, trace::ExportRecord, WatchRecord, GeneratedText>();
 }
 
 TEST(schemas, files_are_what_the_record_types_say) {

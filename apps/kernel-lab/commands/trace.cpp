@@ -3,6 +3,7 @@
 #include <lab/report/trace_text.hpp>
 #include <lab/trace/chrome.hpp>
 #include <lab/trace/import/import.hpp>
+#include <lab/trace/store.hpp>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -11,15 +12,40 @@ namespace kl::app {
 namespace {
 
 struct Flags {
+  CLI::App* imported = nullptr;
   CLI::App* summary = nullptr;
-  std::string file, chrome;
+  std::string file, output, chrome;
   bool kernels = false;
 };
+
+// "run.pt.trace.json.gz" becomes "run.pt.trace.sqlite".
+fs::path stored_name(fs::path file) {
+  if (file.extension() == ".gz") file.replace_extension();
+  return file.replace_extension(".sqlite");
+}
+
+Result<Answer> import(const Context& context, const Flags& flags) {
+  const fs::path to = flags.output.empty() ? stored_name(flags.file) : fs::path(flags.output);
+  std::error_code code;
+  if (fs::exists(to, code) && (fs::equivalent(to, flags.file, code) || flags.output.empty()))
+    return make_error(Status::usage, fmt::format("{} exists", to.string()), "name another file with --output");
+  KL_TRY(trace::TraceModel model, trace::read_trace(flags.file));
+  if (model.format != "kernel-lab") model.metadata["KERNEL_LAB_IMPORTED_FROM"] = model.format;
+  KL_CHECK(trace::write_trace(model, to));
+  trace::ImportRecord record = trace::describe_import(model);
+  record.file = flags.file;
+  record.imported = to.string();
+  Answer answer;
+  answer.record = to_json(record);
+  answer.text = import_text(record, context.style);
+  answer.exit_code = exit_code_of(record.status);
+  return answer;
+}
 
 Result<Answer> summary(const Context& context, const Flags& flags) {
   KL_TRY(const trace::TraceModel model, trace::read_trace(flags.file));
   auto record = new_record<trace::SummaryRecord>();
-  record.status = Status::ok;
+  record.status = trace::describe_import(model).status;
   record.file = flags.file;
   if (const auto preset = model.metadata.find("KERNEL_LAB_PRESET"); preset != model.metadata.end()) record.preset = preset->second;
   if (const auto engine = model.metadata.find("KERNEL_LAB_ENGINE"); engine != model.metadata.end()) record.engine = engine->second;
@@ -27,6 +53,7 @@ Result<Answer> summary(const Context& context, const Flags& flags) {
   Answer answer;
   answer.record = to_json(record);
   answer.text = summary_text(record.summary, context.style);
+  answer.exit_code = exit_code_of(record.status);
   return answer;
 }
 
@@ -57,20 +84,23 @@ Command command_trace() {
   Command command;
   command.name = "trace";
   command.summary = "what a trace holds and what it lacks; conversion";
-  command.examples = {"trace summary results/traces/smoke.sqlite", "trace summary t.sqlite --kernels --json",
+  command.examples = {"trace import run.pt.trace.json.gz", "trace summary results/traces/smoke.sqlite", "trace summary t.sqlite --kernels --json",
                       "trace export t.sqlite --chrome t.json"};
   command.flags = [flags](CLI::App& app) {
     app.require_subcommand(1);
+    flags->imported = app.add_subcommand("import", "any tool's trace, known by its content, into the lab's own file");
+    flags->imported->add_option("--output", flags->output, "file to write (default: FILE with .sqlite)")->type_name("OUT");
     flags->summary = app.add_subcommand("summary", "devices, seams, families, and what the time went to");
     flags->summary->add_flag("--kernels", flags->kernels, "also every kernel by name");
     CLI::App* exported = app.add_subcommand("export", "Chrome's JSON, which Perfetto opens");
     exported->add_option("--chrome", flags->chrome, "file to write (default: FILE with .json)")->type_name("OUT");
-    for (CLI::App* sub : {flags->summary, exported}) {
+    for (CLI::App* sub : {flags->imported, flags->summary, exported}) {
       sub->add_option("file", flags->file, "the trace")->required()->type_name("FILE");
       sub->fallthrough();
     }
   };
   command.run = [flags](Context& context) -> Result<Answer> {
+    if (flags->imported->parsed()) return import(context, *flags);
     return flags->summary->parsed() ? summary(context, *flags) : to_chrome(*flags);
   };
   return command;
