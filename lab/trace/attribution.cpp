@@ -1,9 +1,12 @@
 #include <lab/trace/attribution.hpp>
 
-#include <lab/trace/families.hpp>
+#include <lab/trace/kernel_name.hpp>
+#include <lab/trace/name_rules.hpp>
+#include <lab/trace/operator_rules.hpp>
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <unordered_map>
 
 namespace kl::trace {
@@ -93,10 +96,57 @@ std::map<int64_t, Thread> threads_of(const TraceModel& model) {
   return threads;
 }
 
+void in_seam(std::string_view seam, Rule rule, Attributed& to) {
+  to.seam = seam;
+  to.family = family_of_work(seam.starts_with("trainer/") ? seam : subject_of(seam));
+  to.rule = rule;
+  to.confidence = 1;
+}
+
+template <class R>
+void take(const R& by, std::string_view detail, Rule rule, Attributed& to) {
+  to.family = by.family;
+  to.rule = rule;
+  to.detail = detail;
+  to.confidence = by.confidence;
+}
+
+// By operator and by name: few texts, each asked for once.
+class Texts {
+ public:
+  explicit Texts(const TraceModel& model) : names_(model.names), by_operator_(names_.size()), by_name_(names_.size()) {}
+
+  void attribute(const DeviceActivity& item, Attributed& to) {
+    if (item.op != kNoName)
+      if (const OperatorRule* rule = once(by_operator_, item.op, rule_of_operator)) return take(*rule, rule->op, Rule::parent, to);
+    const auto of_kernel = [](const std::string& name) { return rule_of_kernel(normalise_kernel_name(name)); };
+    if (const NameRule* rule = once(by_name_, item.name, of_kernel)) take(*rule, rule->id, Rule::name, to);
+  }
+
+ private:
+  template <class R>
+  using Known = std::vector<std::optional<const R*>>;
+  template <class R, class Find>
+  const R* once(Known<R>& known, NameId id, Find find) {
+    if (!known[id]) known[id] = find(names_[id]);
+    return *known[id];
+  }
+  const Names& names_;
+  Known<OperatorRule> by_operator_;
+  Known<NameRule> by_name_;
+};
+
 }  // namespace
 
 std::string_view to_string(Rule rule) {
-  return rule == Rule::range ? "range" : rule == Rule::graph_node ? "graph-node" : "none";
+  switch (rule) {
+    case Rule::range: return "range";
+    case Rule::graph_node: return "graph-node";
+    case Rule::parent: return "operator";
+    case Rule::name: return "name";
+    case Rule::none: break;
+  }
+  return "none";
 }
 
 std::vector<int64_t> innermost(std::span<const Span> ranges, std::span<const int64_t> moments) {
@@ -109,6 +159,17 @@ std::vector<int64_t> innermost(std::span<const Span> ranges, std::span<const int
     if (!open.empty()) found[i] = open.back();
   }
   return found;
+}
+
+Attributed attribute_name(std::string_view kernel) {
+  Attributed to;
+  if (const NameRule* rule = rule_of_kernel(normalise_kernel_name(kernel))) take(*rule, rule->id, Rule::name, to);
+  return to;
+}
+
+std::string rule_text(const Attributed& to) {
+  std::string text(to_string(to.rule));
+  return to.detail.empty() ? text : text + ':' + std::string(to.detail);
 }
 
 std::vector<Attributed> attribute(const TraceModel& model) {
@@ -128,6 +189,7 @@ std::vector<Attributed> attribute(const TraceModel& model) {
         range_of_call[static_cast<size_t>(thread.calls[k].index)] = thread.ranges[static_cast<size_t>(found[k])].index;
   }
 
+  Texts texts(model);
   for (size_t i = 0; i < result.size(); ++i) {
     const DeviceActivity& item = model.activities[i];
     Attributed& to = result[i];
@@ -136,9 +198,11 @@ std::vector<Attributed> attribute(const TraceModel& model) {
     if (range == kNone && to.call != kNone) range = range_of_call[static_cast<size_t>(to.call)];
     if (const auto node = model.graph_nodes.find(item.graph_node);
         item.graph_node != kNone && node != model.graph_nodes.end())
-      to = {node->second, Rule::graph_node, 1, to.call};
+      in_seam(node->second, Rule::graph_node, to);
     else if (range != kNone)
-      to = {model.names[model.ranges[static_cast<size_t>(range)].name], Rule::range, 1, to.call};
+      in_seam(model.names[model.ranges[static_cast<size_t>(range)].name], Rule::range, to);
+    else if (item.kind == ActivityKind::kernel)
+      texts.attribute(item, to);
   }
   return result;
 }

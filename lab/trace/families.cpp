@@ -10,14 +10,16 @@ struct Row {
   std::string_view subject, family;
 };
 
-// A fused seam has the family of what it spends its time with.
+// A fused seam has the family of what it spends its time with. Its first row says it; a second one, a family whose work
+// it would replace, too.
 constexpr std::array kTable = {
-    Row{"activation_pointwise", "elementwise"},
+    Row{"activation_pointwise", "fused_mlp_act"},
     Row{"attention_mask_local", "elementwise"},
     Row{"attention_prelude", "matmul"},
     Row{"block_prelude", "matmul"},
     Row{"cross_entropy_full", "loss"},
     Row{"cross_entropy_prelude", "loss"},
+    Row{"cross_entropy_prelude", "softmax_logsoftmax"},
     Row{"data_movement", "data_movement"},
     Row{"flash_attention", "flash_attention"},
     Row{"fused_mlp", "fused_mlp"},
@@ -38,6 +40,7 @@ constexpr std::array kTable = {
     Row{"rope_qk_fused", "rope"},
     Row{"rotary_embedding", "rope"},
     Row{"softmax", "softmax"},
+    Row{"softmax", "softmax_logsoftmax"},
     Row{"trainer/clear", "data_movement"},
     Row{"trainer/copy", "data_movement"},
     Row{"trainer/data", "data_movement"},
@@ -54,6 +57,13 @@ std::string_view family_of_work(std::string_view subject) {
   const auto it = std::lower_bound(kTable.begin(), kTable.end(), subject,
                                    [](const Row& row, std::string_view name) { return row.subject < name; });
   return it != kTable.end() && it->subject == subject ? it->family : kUnknownFamily;
+}
+
+std::vector<std::string_view> targets_of_family(std::string_view family) {
+  std::vector<std::string_view> targets;
+  for (const Row& row : kTable)
+    if (row.family == family && row.subject != "matmul" && !row.subject.starts_with("trainer/")) targets.push_back(row.subject);
+  return targets;
 }
 
 std::string_view subject_of(std::string_view name) { return name.substr(0, std::min(name.rfind('/'), name.size())); }

@@ -1,8 +1,10 @@
 #include <lab/trace/summary.hpp>
 
 #include <lab/trace/families.hpp>
+#include <lab/trace/kernel_name.hpp>
 
 #include <algorithm>
+#include <tuple>
 
 namespace kl::trace {
 namespace {
@@ -113,7 +115,14 @@ void summarise_work(const TraceModel& model, const Window& window, const std::ve
                     bool with_kernels, Summary& summary) {
   std::map<std::string_view, FamilySummary> families;
   std::map<std::string_view, SeamSpans> seams;
-  std::map<NameId, KernelSummary> kernels;
+  std::map<std::tuple<NameId, std::string_view, std::string>, KernelSummary> kernels;  // one name may be known by several rules
+  const auto kernel = [&](NameId name, const Attributed& to) -> KernelSummary& {
+    std::string rule = rule_text(to);
+    KernelSummary& k = kernels[{name, to.family, rule}];
+    if (k.count == 0)
+      k = {model.names[name], normalise_kernel_name(model.names[name]), std::string(to.family), std::move(rule), to.confidence, 0, 0};
+    return k;
+  };
   int64_t all = 0, unknown = 0;
   for (size_t i = 0; i < model.activities.size(); ++i) {
     const DeviceActivity& item = model.activities[i];
@@ -122,10 +131,9 @@ void summarise_work(const TraceModel& model, const Window& window, const std::ve
     if (ns <= 0) continue;
     const Attributed& to = attributed[i];
     const std::string_view subject = subject_of(to.seam);
-    const std::string_view family = to.seam.empty() ? kUnknownFamily : family_of_work(to.seam.starts_with("trainer/") ? to.seam : subject);
     all += ns;
-    if (family == kUnknownFamily) unknown += ns;
-    FamilySummary& f = families[family];
+    if (to.family == kUnknownFamily) unknown += ns;
+    FamilySummary& f = families[to.family];
     f.kernel_sum_ns += ns;
     ++f.count;
     if (!to.seam.empty()) {
@@ -137,23 +145,20 @@ void summarise_work(const TraceModel& model, const Window& window, const std::ve
       window.cut(item.span, s.spans);
     }
     if (!with_kernels) continue;
-    KernelSummary& k = kernels[item.name];
-    if (k.count == 0)
-      k = {model.names[item.name], model.names[item.name], std::string(family), std::string(to_string(to.rule)), to.confidence, 0, 0};
+    KernelSummary& k = kernel(item.name, to);
     ++k.count;
     k.total_ns += ns;
   }
   for (const WorkTotal& total : model.totals) {
     if (total.kind != ActivityKind::kernel) continue;
-    const std::string_view family = kUnknownFamily;
+    const Attributed to = attribute_name(model.names[total.name]);
     all += total.total_ns;
-    unknown += total.total_ns;
-    FamilySummary& f = families[family];
+    if (to.family == kUnknownFamily) unknown += total.total_ns;
+    FamilySummary& f = families[to.family];
     f.kernel_sum_ns += total.total_ns;
     f.count += total.count;
     if (!with_kernels) continue;
-    KernelSummary& k = kernels[total.name];
-    if (k.count == 0) k = {model.names[total.name], model.names[total.name], std::string(family), std::string(to_string(Rule::none)), 0, 0, 0};
+    KernelSummary& k = kernel(total.name, to);
     k.count += total.count;
     k.total_ns += total.total_ns;
   }
@@ -169,7 +174,7 @@ void summarise_work(const TraceModel& model, const Window& window, const std::ve
     seam.summary.share = share(seam.summary.kernel_union_ns, summary.window_ns);
     summary.seams.push_back(std::move(seam.summary));
   }
-  for (auto& [id, kernel] : kernels) summary.kernels.push_back(std::move(kernel));
+  for (auto& [key, one] : kernels) summary.kernels.push_back(std::move(one));
   const auto longest = [](auto& list, auto length_of) {
     std::stable_sort(list.begin(), list.end(), [&](const auto& a, const auto& b) { return length_of(a) > length_of(b); });
   };

@@ -90,7 +90,7 @@ struct KernelSummary {
     v("name", self.name, "as the trace spells it");
     v("normalised", self.normalised, "without what differs from tool to tool");
     v("family", self.family, "kind of work, or unknown");
-    v("rule", self.rule, "how the family is known");
+    v("rule", self.rule, "how the family is known: range, graph-node, operator:WHICH, name:WHICH or none");
     v("confidence", self.confidence, "of that rule");
     v("count", self.count, "how often it ran in the window");
     v("total_ns", self.total_ns, "sum of its durations");
