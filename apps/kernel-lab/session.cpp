@@ -169,8 +169,8 @@ Result<Session> open_session(Context& context, const std::string& workspace, con
   return session;
 }
 
-Result<LedgerEvent> record_event(const Context& context, std::string_view event_type, const RecordHeader& header,
-                                 const std::string& metric_name, std::optional<double> metric, Json details) {
+LedgerEvent event_of(const Context& context, std::string_view event_type, const RecordHeader& header,
+                     const std::string& metric_name, std::optional<double> metric, Json details) {
   LedgerEvent event;
   event.created_at = header.created_at;
   event.engine = header.engine.empty() ? std::string(context.engine->name()) : header.engine;
@@ -187,7 +187,12 @@ Result<LedgerEvent> record_event(const Context& context, std::string_view event_
   const GitState git = git_state(fs::current_path());
   event.git_commit = git.commit;
   event.git_dirty = git.dirty;
-  return Ledger(context.ledger).append(std::move(event));
+  return event;
+}
+
+Result<LedgerEvent> record_event(const Context& context, std::string_view event_type, const RecordHeader& header,
+                                 const std::string& metric_name, std::optional<double> metric, Json details) {
+  return Ledger(context.ledger).append(event_of(context, event_type, header, metric_name, metric, std::move(details)));
 }
 
 std::string command_line(const Context& context, const std::string& verb_and_flags) {
@@ -222,7 +227,8 @@ Result<bool> is_verified(const Context& context, const Session& session) {
 }
 
 Result<Assessment> assess_now(const Context& context, const Catalogue& catalogue, const Target& target,
-                              const std::string& preset, const fs::path& kernel, const std::string& workspace) {
+                              const std::string& preset, const fs::path& kernel, const std::string& workspace,
+                              const LedgerEvent* pending) {
   AssessRequest request;
   request.target = target.key;
   request.engine = context.engine->name();
@@ -231,6 +237,7 @@ Result<Assessment> assess_now(const Context& context, const Catalogue& catalogue
   request.command_prefix = "kernel-lab" + context.global_flags;
   const auto champion = target.champion(*context.engine);
   request.has_starter = champion.has_value();
+  request.can_deep_profile = context.engine->can_deep_profile();
   if (champion) {
     KL_TRY(request.champion_hash, sha256_file(*champion));
   }
@@ -251,10 +258,11 @@ Result<Assessment> assess_now(const Context& context, const Catalogue& catalogue
       request.champion_set = seams_hash(libraries, "");
     }
   }
-  KL_TRY(const LedgerReading reading, Ledger(context.ledger).query({.engine = request.engine,
+  KL_TRY(LedgerReading reading, Ledger(context.ledger).query({.engine = request.engine,
                                                                     .event_types = assessed_event_types()}));
   if (!reading.health.clean())
     context.note(fmt::format("{} has lines that were set aside: kernel-lab ledger check", context.ledger.string()));
+  if (pending != nullptr) reading.events.push_back(*pending);
   return assess(reading.events, request);
 }
 

@@ -64,6 +64,9 @@ struct Session {
 // and an --engine that differs is a usage error.
 Result<Session> open_session(Context& context, const std::string& workspace, const std::string& preset);
 
+// The event of a record, without an id: not on file.
+LedgerEvent event_of(const Context& context, std::string_view event_type, const RecordHeader& header,
+                     const std::string& metric_name, std::optional<double> metric, Json details);
 // Appends an event for a record and returns it as written; `metric` is the number that decides.
 Result<LedgerEvent> record_event(const Context& context, std::string_view event_type, const RecordHeader& header,
                                  const std::string& metric_name, std::optional<double> metric, Json details);
@@ -74,9 +77,11 @@ std::string command_line(const Context& context, const std::string& verb_and_fla
 // A verify of the workspace's present source is on file, ok, and current.
 Result<bool> is_verified(const Context& context, const Session& session);
 
-// Where the target stands, from the ledger. `kernel` empty: the last candidate recorded.
+// Where the target stands, from the ledger. `kernel` empty: the last candidate recorded. `pending`: an event that
+// counts as if it were the newest on file.
 Result<Assessment> assess_now(const Context& context, const Catalogue& catalogue, const Target& target,
-                              const std::string& preset, const fs::path& kernel, const std::string& workspace);
+                              const std::string& preset, const fs::path& kernel, const std::string& workspace,
+                              const LedgerEvent* pending = nullptr);
 // The same from what a user gives: target key, preset or empty, workspace folder or empty.
 Result<Assessment> assess_target(const Context& context, const std::string& key, const std::string& preset,
                                  const std::string& workspace);

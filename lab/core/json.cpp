@@ -6,12 +6,14 @@
 
 namespace kl {
 
+std::string valid_utf8(std::string_view text) { return Json::parse(dump_line(Json(text))).get<std::string>(); }
+
 Result<Json> parse_json(std::string_view text, std::string_view source) {
   try {
     return Json::parse(text);
   } catch (const Json::parse_error& e) {
     return make_error(Status::error,
-                      fmt::format("{}: not JSON at byte {}: {}", source, e.byte, e.what()),
+                      fmt::format("{}: not JSON at byte {}: {}", source, e.byte, valid_utf8(e.what())),
                       "restore the file, or delete it and run the command that writes it");
   }
 }

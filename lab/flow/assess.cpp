@@ -2,6 +2,7 @@
 
 #include <lab/flow/decision.hpp>
 #include <lab/flow/evidence.hpp>
+#include <lab/flow/relevance.hpp>
 
 #include <fmt/format.h>
 
@@ -14,9 +15,8 @@ namespace {
 
 constexpr double kSmallestGain = 0.005;
 
-bool is_integration(const LedgerEvent& e) {
-  return e.event_type == "integration-ab" || e.event_type == "integration-suite";
-}
+// A suite is no evidence of its own: each of its presets has its integration-ab event.
+bool is_integration(const LedgerEvent& e) { return e.event_type == "integration-ab"; }
 bool is_candidate_evidence(const LedgerEvent& e) {
   return e.event_type == "verify" || e.event_type == "bench" || is_integration(e);
 }
@@ -43,10 +43,15 @@ std::string text_in(const LedgerEvent& e, std::string_view key) {
   const Json* value = detail(e, key);
   return value != nullptr && value->is_string() ? value->get<std::string>() : "";
 }
-std::optional<double> number_in(const Json* object, std::string_view key) {
-  const Json* value = member(object, key);
+std::optional<double> number_in(const Json* value) {
   if (value == nullptr || !value->is_number()) return std::nullopt;
   return value->get<double>();
+}
+std::optional<double> number_in(const Json* object, std::string_view key) { return number_in(member(object, key)); }
+
+bool is_of_trace(std::string_view event_type) {
+  static constexpr std::array types = {"capture", "trace-profile", "auto-review", "trace-review", "deep-profile"};
+  return std::find(types.begin(), types.end(), event_type) != types.end();
 }
 
 std::string against(const LedgerEvent& e) {
@@ -124,6 +129,8 @@ class Gathering {
       if (event.engine != request.engine) continue;
       if (event.event_type == "calibration")
         take_calibration(event);
+      else if (is_of_trace(event.event_type))
+        take_trace(event);
       else if (event.target == request.target)
         take(event);
     }
@@ -178,8 +185,70 @@ class Gathering {
     if (line.counts) use_share(event);
   }
 
+  // What a trace says holds for the preset, class and champions it was recorded with.
+  void take_trace(const LedgerEvent& event) {
+    const bool of_one_target = event.event_type == "trace-review" || event.event_type == "deep-profile";
+    if (event.preset != request_.preset || (of_one_target && event.target != request_.target) || set_aside(event))
+      return;
+    Identity now = now_;
+    now.seams = request_.champion_set;
+    auto reasons = stale_reasons(event, now);
+    if (status_of(event) != Status::ok) reasons.push_back("it ended " + event.status);
+    EvidenceLine line = line_of(event);
+    line.counts = reasons.empty();
+    line.because = reasons;
+    if (line.counts) use_trace(event, line);
+    (line.counts || status_of(event) != Status::ok ? a_.trace : a_.stale).push_back(std::move(line));
+  }
+
+  void use_trace(const LedgerEvent& event, EvidenceLine& line) {
+    if (event.event_type == "capture") {
+      f_.captured = f_.capture_unprofiled = true;
+      a_.capture_file = text_in(event, "prefix") + ".metadata.json";
+    } else if (event.event_type == "trace-profile") {
+      f_.traced = true;
+      f_.capture_unprofiled = false;
+      a_.relevance = a_.relevance_by = "";  // of an older trace
+      a_.trace_profile_file = text_in(event, "output_file");
+      use_share(event);
+      use_floor(event);
+      line.metric_name = "seam_share";
+      line.metric_value = share_in(event, request_.preset, request_.seam);
+    } else if (event.event_type == "auto-review") {
+      const Json* judged = member(detail(event, "relevance"), request_.target);
+      if (judged == nullptr || !judged->is_string()) return;
+      a_.relevance = judged->get<std::string>();
+      a_.relevance_by = "auto-review";
+    } else if (event.event_type == "trace-review") {
+      a_.relevance = text_in(event, "relevance");
+      a_.relevance_by = "a person";
+      f_.weak_diagnosis = false;
+    } else {
+      f_.deep_profiled = true;
+      a_.diagnosis = text_in(event, "diagnosis");
+      a_.diagnosis_confidence = number_in(detail(event, "confidence"));
+      a_.deep_profile_file = text_in(event, "output_file");
+      f_.weak_diagnosis = is_weak(a_.diagnosis, a_.diagnosis_confidence.value_or(0));
+    }
+  }
+
+  // 1 − floor / measured, as the trace-profile found it for this target.
+  void use_floor(const LedgerEvent& event) {
+    gain_of_share_.reset();
+    const Json* candidates = detail(event, "candidates");
+    if (candidates == nullptr || !candidates->is_array()) return;
+    for (const Json& candidate : *candidates) {
+      const Json* target = member(&candidate, "target");
+      const auto bound = number_in(&candidate, "gain_bound"), share = number_in(&candidate, "share");
+      if (target != nullptr && *target == request_.target && bound && share && *share > 0) gain_of_share_ = *bound / *share;
+    }
+  }
+
   void use_share(const LedgerEvent& event) {
-    if (const auto share = share_in(event, request_.preset, request_.seam)) f_.seam_share = share;
+    if (const auto share = share_in(event, request_.preset, request_.seam)) {
+      f_.seam_share = share;
+      a_.share_from = event.event_type;
+    }
     if (const auto delta = delta_eff_in(event, request_.preset)) a_.delta_eff = delta;
   }
 
@@ -272,10 +341,12 @@ class Gathering {
     f_.has_candidate = !a_.candidate_hash.empty();
     f_.has_starter = request_.has_starter;
     f_.has_seam = !request_.seam.empty();
+    f_.can_deep_profile = request_.can_deep_profile;
     f_.is_champion = f_.has_candidate && a_.candidate_hash == a_.champion_hash;
     if (!proof_.empty()) f_.verified = false;
     f_.rejection = !proof_.empty() ? proof_ : !failure_.empty() ? failure_ : bench_rejection_;
-    if (f_.seam_share) f_.gain_bound = *f_.seam_share * (a_.time_ratio ? 1 - *a_.time_ratio : 1);
+    if (f_.seam_share)
+      f_.gain_bound = *f_.seam_share * (a_.time_ratio ? 1 - *a_.time_ratio : gain_of_share_.value_or(1));
     f_.gain_threshold = std::max(kSmallestGain, a_.delta_eff.value_or(0));
     a_.seam_share = f_.seam_share;
     a_.gain_bound = f_.gain_bound;
@@ -288,6 +359,7 @@ class Gathering {
   Identity now_;
   Assessment a_;
   Facts f_;
+  std::optional<double> gain_of_share_;  // the most of its share that a better kernel can gain
   std::string proof_, failure_, bench_rejection_;
 };
 
@@ -333,6 +405,20 @@ NextStep next_step(const Assessment& a, const Facts& facts, const AssessRequest&
       return {verb("verify", preset), "mend the kernel, then verify it again"};
     case A::deprioritized:
       return {targets, "more work here cannot pay: choose another target"};
+    case A::needs_capture:
+      return {fmt::format("{} capture{} --output captures/{}", request.command_prefix, preset, quoted(a.preset)),
+              "nothing says yet how much of the step this seam is: trace the trainer"};
+    case A::needs_trace_profile:
+      return {fmt::format("{} trace-profile --metadata {}", request.command_prefix, quoted(a.capture_file)),
+              "the newest capture has not been read"};
+    case A::needs_deep_profile:
+      return {fmt::format("{} deep-profile --trace-profile {} --target {}", request.command_prefix,
+                          quoted(a.trace_profile_file), quoted(a.target)),
+              "a large share: what is it bound by?"};
+    case A::needs_manual_review:
+      return {fmt::format("{} review-trace --target {} --deep-profile {} --relevance {{none,low,medium,high}} --notes WHY",
+                          request.command_prefix, quoted(a.target), quoted(a.deep_profile_file)),
+              "the diagnosis is weak: a person has to judge it"};
     case A::ready_for_workspace_family:
       return {targets, "no starter here: choose a target that has one"};
     case A::ready_for_workspace:
@@ -376,14 +462,16 @@ std::string settings_text(const std::map<std::string, std::string>& settings) {
 }
 
 std::vector<std::string> notes_of(const Assessment& a, const Facts& f) {
-  std::vector<std::string> notes = {"trace: not-built"};
+  std::vector<std::string> notes;
   if (!a.opened_by.empty())
     notes.push_back(fmt::format(
         "shadowed: preset {} does not run its seam; an A/B opens it in both arms ({}), and "
         "validates only what also beats the path of the preset",
         a.preset, settings_text(a.opened_by)));
-  if (f.has_seam && !f.seam_share)
-    notes.push_back("seam share unknown on this preset: calibrate --aa or an A/B measures it");
+  else if (f.has_seam && !f.seam_share && f.traced)
+    notes.push_back("the newest trace does not hold this seam");
+  else if (f.has_seam && !f.seam_share)
+    notes.push_back("seam share unknown on this preset: capture and trace-profile, calibrate --aa or an A/B measure it");
   if (f.verified && !a.time_ratio && !f.latest_ab)
     notes.push_back("no conclusive bench of this kernel: bench says cheaply whether it can matter");
   if (!a.other_class.empty())
@@ -412,8 +500,8 @@ Assessment assess(std::span<const LedgerEvent> events, const AssessRequest& requ
 }
 
 std::vector<std::string> assessed_event_types() {
-  return {"verify",      "bench",     "integration-ab", "integration-suite",
-          "calibration", "promotion", "rejection"};
+  return {"verify",        "bench",       "integration-ab", "calibration", "promotion", "rejection",
+          "capture",       "trace-profile", "auto-review",  "trace-review",      "deep-profile"};
 }
 
 }  // namespace kl

@@ -1,5 +1,6 @@
 // Where a target stands, and what comes next: one pure, ordered decision table over the ledger.
-// evidence, promotion-check and promote are printers of it. docs/states.md shows the table.
+// evidence, orchestrate, promotion-check
+// and promote are printers of it. docs/states.md shows the table.
 #pragma once
 
 #include <lab/core/record.hpp>
@@ -35,6 +36,10 @@ enum class PromotionAnswer : uint8_t {
   already_champion,
   rejected,
   deprioritized,
+  needs_capture,
+  needs_trace_profile,
+  needs_deep_profile,
+  needs_manual_review,
   ready_for_workspace_family,
   ready_for_workspace,
   needs_verify,
@@ -60,6 +65,7 @@ struct AssessRequest {
   bool has_starter = true;     // a champion exists for this engine
   std::string champion_hash;   // SHA-256 of the champion's source; empty: none
   std::string champion_set;    // hash of all champions, as `seams` of calibration events
+  bool can_deep_profile = false;  // the engine can
   std::string candidate_hash;  // of the given workspace; empty: the last one recorded
   std::string workspace;       // folder; empty: the last one recorded
   // What would be measured now. Its kernel and baseline are set from the hashes above; an empty
@@ -121,6 +127,14 @@ struct Assessment {
   std::vector<std::string> notes;
   std::map<std::string, std::string> opened_by;  // of a shadowed seam
   std::optional<double> seam_share;  // of the step, newest that is current
+  std::string share_from;            // event type the share comes from
+  std::string relevance;             // none, low, medium, high; empty: nobody judged the newest trace
+  std::string relevance_by;          // auto-review or a person
+  std::string diagnosis;             // of the newest current deep-profile
+  std::optional<double> diagnosis_confidence;
+  std::string capture_file;          // metadata of the newest current capture
+  std::string trace_profile_file;    // record of the newest current trace-profile
+  std::string deep_profile_file;     // record of the newest current diagnosis
   std::optional<double> time_ratio;  // candidate / champion, newest conclusive bench
   std::optional<double> gain_bound;  // of the step time, at most
   std::optional<double> delta_eff;
@@ -147,6 +161,14 @@ struct Assessment {
     v("opened_by", self.opened_by,
       "preset fields that put a shadowed seam on the path; empty: it is there, or there is none");
     v("seam_share", self.seam_share, "share of the training step, or null");
+    v("share_from", self.share_from, "event type the share comes from, or empty");
+    v("relevance", self.relevance, "none, low, medium, high; empty: nobody judged the newest trace");
+    v("relevance_by", self.relevance_by, "auto-review or a person");
+    v("diagnosis", self.diagnosis, "of the newest current deep-profile, or empty");
+    v("diagnosis_confidence", self.diagnosis_confidence, "0 to 1, or null");
+    v("capture_file", self.capture_file, "metadata of the newest current capture, or empty");
+    v("trace_profile_file", self.trace_profile_file, "record of the newest current trace-profile, or empty");
+    v("deep_profile_file", self.deep_profile_file, "record of the newest current diagnosis, or empty");
     v("time_ratio", self.time_ratio, "candidate over champion seam time, or null");
     v("gain_bound", self.gain_bound, "most of the step that can be gained, or null");
     v("delta_eff", self.delta_eff, "smallest effect integration-ab can decide here, or null");

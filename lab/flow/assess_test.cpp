@@ -51,6 +51,42 @@ class Story {
     last().details = {{"seam_share", {{"rmsnorm", share}}}, {"delta_eff", delta_eff}};
     return *this;
   }
+  Story& capture(const std::string& status = "ok") {
+    of_trace("capture", status);
+    last().details["record"] = {{"prefix", "t"}};
+    return *this;
+  }
+  // `gain_bound`: of the step, by the floor of the cost model.
+  Story& trace_profile(std::optional<double> share, std::optional<double> gain_bound = std::nullopt) {
+    of_trace("trace-profile", "ok");
+    last().details["record"] = {{"output_file", "t.trace-profile.json"}, {"seam_share", Json::object()}};
+    if (share) last().details["record"]["seam_share"]["rmsnorm"] = *share;
+    if (share && gain_bound)
+      last().details["record"]["candidates"] = {{{"target", "softmax"}, {"share", 0.5}, {"gain_bound", 0.5}},
+                                                {{"target", "rmsnorm"}, {"share", *share}, {"gain_bound", *gain_bound}}};
+    return *this;
+  }
+  Story& auto_review(const std::string& relevance) {
+    of_trace("auto-review", "ok");
+    last().details["record"] = {{"relevance", {{"rmsnorm", relevance}}}};
+    return *this;
+  }
+  Story& review(const std::string& relevance) {
+    of_trace("trace-review", "ok");
+    last().target = "rmsnorm";
+    last().details["record"] = {{"relevance", relevance}};
+    return *this;
+  }
+  Story& deep_profile(const std::string& diagnosis, double confidence) {
+    of_trace("deep-profile", "ok");
+    last().target = "rmsnorm";
+    last().details["record"] = {{"diagnosis", diagnosis}, {"confidence", confidence}, {"output_file", "d.json"}};
+    return *this;
+  }
+  Story& of_other_champions() {
+    last().identity.seams = "other champions";
+    return *this;
+  }
   Story& other_case() {
     last().details["record"] = {{"reason", "other-case-regressed"}};
     return *this;
@@ -61,6 +97,14 @@ class Story {
   std::vector<LedgerEvent> events;
 
  private:
+  void of_trace(const std::string& type, const std::string& status) {
+    add(type, status);
+    last().target = "";
+    last().identity = {};
+    last().identity.seams = "all champions";
+    last().identity.trainer = "trainer";
+    last().identity.fingerprint_class = "class";
+  }
   Story& add(const std::string& type, const std::string& status) {
     LedgerEvent event;
     event.id = std::to_string(events.size() + 1);
@@ -115,6 +159,11 @@ AssessRequest without_seam() {
   r.seam = "";
   return r;
 }
+AssessRequest with_counters() {
+  auto r = request();
+  r.can_deep_profile = true;
+  return r;
+}
 AssessRequest without_starter() {
   auto r = without_candidate();
   r.has_starter = false;
@@ -123,20 +172,51 @@ AssessRequest without_starter() {
 
 std::vector<Row> table() {
   return {
-      {"nothing is known", Story(), "no-evidence", "ready-for-workspace", without_candidate()},
-      {"a target without starter", Story(), "no-evidence", "ready-for-workspace-family",
+      {"nothing is known", Story(), "no-evidence", "needs-capture", without_candidate()},
+      {"a target without starter", Story().calibration(0.1), "trace-backed", "ready-for-workspace-family",
        without_starter()},
-      {"a fresh workspace", Story(), "no-evidence", "needs-verify"},
+      {"a fresh workspace", Story(), "no-evidence", "needs-capture"},
+      {"a capture that no tool could make", Story().capture("missing-tool"), "no-evidence", "needs-capture"},
+      {"a capture", Story().capture(), "no-evidence", "needs-trace-profile"},
+      {"a capture and its profile", Story().capture().trace_profile(0.05), "trace-backed", "needs-verify"},
+      {"a capture newer than its profile", Story().capture().trace_profile(0.05).capture(), "trace-backed",
+       "needs-trace-profile"},
+      {"a capture of other champions", Story().capture().of_other_champions(), "no-evidence", "needs-capture"},
+      {"a large share", Story().capture().trace_profile(0.1), "trace-backed", "needs-deep-profile", with_counters()},
+      {"a share that needs no counters", Story().capture().trace_profile(0.099), "trace-backed", "needs-verify",
+       with_counters()},
+      {"a strong diagnosis", Story().capture().trace_profile(0.1).deep_profile("bandwidth-bound", 0.8), "trace-backed",
+       "needs-verify", with_counters()},
+      {"a diagnosis neither strong nor weak", Story().capture().trace_profile(0.1).deep_profile("bandwidth-bound", 0.6),
+       "trace-backed", "needs-verify", with_counters()},
+      {"a weak diagnosis", Story().capture().trace_profile(0.1).deep_profile("bandwidth-bound", 0.4), "trace-backed",
+       "needs-manual-review", with_counters()},
+      {"a mixed diagnosis", Story().capture().trace_profile(0.1).deep_profile("mixed", 0.9), "trace-backed",
+       "needs-manual-review", with_counters()},
+      {"a weak diagnosis that a person has judged",
+       Story().capture().trace_profile(0.1).deep_profile("mixed", 0.9).review("low"), "trace-backed", "needs-verify",
+       with_counters()},
+      {"a judgement before the weak diagnosis",
+       Story().capture().trace_profile(0.1).review("low").deep_profile("mixed", 0.9), "trace-backed",
+       "needs-manual-review", with_counters()},
+      {"a trace without this seam", Story().capture().trace_profile(std::nullopt), "no-evidence", "needs-verify"},
+      {"a trace whose share is too small", Story().capture().trace_profile(0.004), "trace-deprioritized", "deprioritized"},
+      {"a kernel close to its floor", Story().capture().trace_profile(0.05, 0.004), "trace-deprioritized", "deprioritized"},
+      {"a kernel far enough from it", Story().capture().trace_profile(0.05, 0.006), "trace-backed", "needs-verify"},
+      {"a bench knows better than the floor", Story().capture().trace_profile(0.05, 0.004).verify().bench("improved", 0.5),
+       "ready-for-integration-test", "ready-for-integration"},
+      {"a low relevance above the bound does not deprioritize", Story().capture().trace_profile(0.05).review("low"),
+       "trace-backed", "needs-verify"},
       {"a share alone", Story().calibration(0.1), "trace-backed", "needs-verify"},
       {"a share and no workspace", Story().calibration(0.1), "trace-backed", "ready-for-workspace",
        without_candidate()},
       {"a share too small", Story().calibration(0.004), "trace-deprioritized", "deprioritized"},
-      {"verified without a share", Story().verify(), "verified-only", "ready-for-integration"},
+      {"verified without a share", Story().verify(), "verified-only", "needs-capture"},
       {"verified with a share", Story().calibration(0.1).verify(), "ready-for-integration-test",
        "ready-for-integration"},
       {"no seam in the trainer", Story().verify(), "verified-only", "needs-integration-adapter",
        without_seam()},
-      {"the last recorded candidate", Story().verify(), "verified-only", "ready-for-integration",
+      {"the last recorded candidate", Story().calibration(0.1).verify(), "ready-for-integration-test", "ready-for-integration",
        without_candidate()},
       {"a bench that cannot matter", Story().calibration(0.05).verify().bench("improved", 0.95),
        "trace-deprioritized", "deprioritized"},
@@ -152,15 +232,14 @@ std::vector<Row> table() {
       {"a mismatch is not undone by a luckier seed", Story().verify("mismatch").verify("ok"),
        "no-evidence", "rejected"},
       {"a build failure", Story().verify("build-failed"), "no-evidence", "rejected"},
-      {"a failure that went away", Story().verify("timed-out").verify("ok"), "verified-only",
-       "ready-for-integration"},
+      {"a failure that went away", Story().verify("timed-out").verify("ok"), "verified-only", "needs-capture"},
       {"a bench that rejected", Story().verify().bench("rejected", 0.5), "verified-only",
        "rejected"},
       {"a bench with a case that lost time", Story().verify().bench("regressed", 0.7).other_case(),
        "verified-only", "rejected"},
       {"a bench faster than the machine can be", Story().verify().bench("suspect", 0.1),
        "verified-only", "rejected"},
-      {"evidence of another kernel only", Story(kOther).verify().ab("validated"), "stale",
+      {"evidence of another kernel only", Story(kOther).calibration(0.1).verify().ab("validated"), "stale",
        "needs-verify"},
       {"validated at the first try", Story().calibration(0.2).verify().ab("validated"),
        "integration-validated", "ready-to-promote"},
@@ -171,10 +250,10 @@ std::vector<Row> table() {
       {"mixed", Story().verify().ab("mixed"), "integration-mixed", "stabilize-integration"},
       {"inconclusive", Story().verify().ab("inconclusive"), "integration-tested",
        "stabilize-integration"},
-      {"an A/B that broke off", Story().verify().ab("error"), "verified-only",
+      {"an A/B that broke off", Story().calibration(0.1).verify().ab("error"), "ready-for-integration-test",
        "ready-for-integration"},
       {"an A/B against the reference moves nothing", Story().verify().ab("validated", "reference"),
-       "verified-only", "ready-for-integration"},
+       "verified-only", "needs-capture"},
       {"a winner after a try that was undecided",
        Story().verify().ab("inconclusive").ab("validated"), "integration-validated",
        "needs-confirmation"},
@@ -209,7 +288,6 @@ TEST(Assess, EveryRowOfTheTableHasItsStateAndAnswer) {
     EXPECT_EQ(a.state, row.state) << row.name;
     EXPECT_EQ(a.answer, row.answer) << row.name;
     EXPECT_EQ(a.blockers.empty(), row.answer == "ready-to-promote") << row.name;
-    EXPECT_THAT(a.notes, Contains("trace: not-built")) << row.name;
   }
 }
 
@@ -229,7 +307,8 @@ TEST(Assess, NoNextCommandNamesAVerbThatDoesNotExist) {
   const std::set<std::string> verbs = {
       "list-targets",    "init",      "bench",   "verify",  "integration-ab",
       "promotion-check", "evidence",  "promote", "history", "diff",
-      "restore",         "calibrate", "doctor",  "ledger",  "tour"};
+      "restore",         "calibrate", "doctor",  "ledger",  "tour",
+      "capture",         "trace-profile", "deep-profile", "review-trace"};
   for (const auto& row : table()) {
     const auto a = assess(row.story.events, row.ask);
     std::istringstream words(a.next.command);
@@ -286,15 +365,16 @@ TEST(Assess, EvidenceGoesStaleWhenAnythingItDependsOnChanges) {
                                        {"case plan", &Identity::case_plan, true, false},
                                        {"seams", &Identity::seams, false, true},
                                        {"trainer", &Identity::trainer, false, true}};
-  const auto story = Story().verify().ab("validated");
+  const auto story = Story().calibration(0.1).verify().ab("validated");
   for (const auto& change : changes) {
     auto ask = request();
     ask.now.*change.field = "changed";
     const auto a = assess(story.events, ask);
     EXPECT_EQ(a.answer == "needs-verify", change.verify_stale) << change.name;
     EXPECT_EQ(a.integration.empty(), change.ab_stale) << change.name;
-    EXPECT_EQ(a.stale.size(), static_cast<size_t>(change.verify_stale + change.ab_stale))
-        << change.name;
+    const auto of_candidate = std::count_if(a.stale.begin(), a.stale.end(),
+                                            [](const auto& line) { return line.event_type != "calibration"; });
+    EXPECT_EQ(of_candidate, change.verify_stale + change.ab_stale) << change.name;
     for (const auto& line : a.stale) EXPECT_FALSE(line.because.empty()) << change.name;
   }
   const auto other_champion = assess(story.events, with_champion(kOldChampion));
@@ -303,7 +383,7 @@ TEST(Assess, EvidenceGoesStaleWhenAnythingItDependsOnChanges) {
 }
 
 TEST(Assess, AFieldThatOnlyTheEventLacksIsAReason) {
-  auto story = Story().verify();
+  auto story = Story().calibration(0.1).verify();
   story.last().identity.harness = "";
   const auto a = assess(story.events, request());
   EXPECT_EQ(a.answer, "needs-verify");
@@ -351,6 +431,14 @@ TEST(Assess, TheShareComesFromTheNewestCurrentSource) {
   EXPECT_EQ(a.seam_share, 0.12);
   EXPECT_EQ(a.trace.size(), 2u);
   EXPECT_THAT(a.stale.at(0).because, Contains("kernel of another seam changed"));
+}
+
+TEST(Assess, ANewerTraceSupersedesTheRelevanceOfTheOlderOne) {
+  auto story = Story().capture().trace_profile(0.06).auto_review("high");
+  EXPECT_EQ(assess(story.events, request()).relevance, "high");
+  EXPECT_EQ(assess(story.review("low").events, request()).relevance, "low");
+  EXPECT_EQ(assess(story.events, request()).relevance_by, "a person");
+  EXPECT_EQ(assess(story.capture().trace_profile(0.06).events, request()).relevance, "");
 }
 
 TEST(Assess, ACalibrationOfSeveralPresetsIsReadByPreset) {
@@ -410,7 +498,7 @@ TEST(Assess, CommandsCarryTheGlobalFlagsAndQuoteFolders) {
   auto ask = request();
   ask.workspace = "my work/it's";
   ask.command_prefix = "kernel-lab --engine cpu";
-  const auto a = assess(Story().verify().events, ask);
+  const auto a = assess(Story().calibration(0.1).verify().events, ask);
   EXPECT_EQ(a.next.command,
             "kernel-lab --engine cpu integration-ab --workspace 'my work/it'\\''s' --preset smoke");
 }

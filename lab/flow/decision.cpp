@@ -10,6 +10,9 @@ namespace {
 using S = PromotionState;
 using A = PromotionAnswer;
 
+// From this share of the step on, a target is worth a look at its hardware counters.
+constexpr double kDeepProfileShare = 0.1;
+
 struct StateRow {
   S state;
   bool (*applies)(const Facts&);
@@ -47,6 +50,13 @@ constexpr std::array kAnswers = {
                 return s == S::trace_deprioritized || s == S::integration_regressed ||
                        s == S::integration_equivalent;
               }},
+    AnswerRow{A::needs_capture, [](const Facts& f, S) { return f.has_seam && !f.seam_share && !f.captured && !f.latest_ab; }},
+    AnswerRow{A::needs_trace_profile, [](const Facts& f, S) { return f.has_seam && f.capture_unprofiled; }},
+    AnswerRow{A::needs_deep_profile,
+              [](const Facts& f, S) {
+                return f.traced && f.can_deep_profile && !f.deep_profiled && f.seam_share.value_or(0) >= kDeepProfileShare;
+              }},
+    AnswerRow{A::needs_manual_review, [](const Facts& f, S) { return f.weak_diagnosis; }},
     AnswerRow{A::ready_for_workspace_family, [](const Facts& f, S) { return !f.has_starter; }},
     AnswerRow{A::ready_for_workspace, [](const Facts& f, S) { return !f.has_candidate; }},
     AnswerRow{A::needs_verify, [](const Facts& f, S) { return !f.verified; }},
@@ -111,6 +121,14 @@ std::string_view to_string(PromotionAnswer answer) {
       return "rejected";
     case A::deprioritized:
       return "deprioritized";
+    case A::needs_capture:
+      return "needs-capture";
+    case A::needs_trace_profile:
+      return "needs-trace-profile";
+    case A::needs_deep_profile:
+      return "needs-deep-profile";
+    case A::needs_manual_review:
+      return "needs-manual-review";
     case A::ready_for_workspace_family:
       return "ready-for-workspace-family";
     case A::ready_for_workspace:
@@ -164,6 +182,7 @@ std::vector<std::string> blockers_of(const Facts& f) {
   add(f.has_starter && !f.has_candidate, "no workspace and no recorded candidate");
   add(f.has_candidate && !f.verified && f.rejection.empty(),
       "no passing verify of this kernel with what is there now");
+  add(f.weak_diagnosis, "a weak diagnosis waits for a person's judgement");
   add(!f.has_seam, "the trainer has no seam for this target");
   if (!f.can_matter() && !f.conclusive_ab)
     add(true,

@@ -22,7 +22,13 @@ struct Facts {
   std::string mixed_because;            // reason of that conclusive A/B where it is mixed
   std::string ab_remedy;                // what the newest finished A/B says to do; empty: nothing
   std::optional<double> seam_share;
-  std::optional<double> gain_bound;  // share × (1 − time ratio), or the share itself
+  bool captured = false;            // a current capture of this preset is on file
+  bool capture_unprofiled = false;  // newer than the newest current trace-profile
+  bool traced = false;              // a current trace-profile is on file
+  bool can_deep_profile = false;    // the engine can
+  bool deep_profiled = false;       // a current diagnosis of this target is on file
+  bool weak_diagnosis = false;      // and no person has judged it since
+  std::optional<double> gain_bound;  // share × (1 − time ratio), else share × (1 − floor / measured), else the share
   double gain_threshold = 0.005;
   int tries = 0;                 // finished A/Bs since the last promotion, any candidate
   int latest_validated_run = 0;  // newest current A/Bs in a row that are validated

@@ -140,6 +140,10 @@ Result<Workspace> init_workspace(const InitRequest& request) {
   record.kernel_file = starter.filename().string();
   record.champion_hash = sha256_hex(source);
   record.context.preset = request.preset;
+  record.context.profile = request.profile;
+  record.context.rank = request.rank;
+  record.context.score = request.score;
+  record.context.category = request.category;
   record.context.rationale = request.rationale;
   record.content_hash = content_hash(to_json(record));
   KL_CHECK(write_into_workspace(workspace.kernel(), source));

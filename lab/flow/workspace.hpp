@@ -9,7 +9,7 @@
 
 namespace kl {
 
-// Where the work came from. Ranks and scores stay empty until a profile makes workspaces.
+// Where the work came from; rank and score of a workspace that `extract` made.
 struct WorkspaceContext {
   std::string preset;
   std::string profile;
@@ -76,6 +76,10 @@ struct InitRequest {
   std::string preset;
   std::string language;  // empty: the engine's own
   std::string rationale;
+  std::string profile;  // it was ranked in, with the next three; empty: none
+  int rank = 0;
+  double score = 0;
+  std::string category;
 };
 
 // Errors: starter_unavailable (no champion for this engine), usage (folder in use, unknown

@@ -9,9 +9,9 @@ import unittest
 import lab
 from lab import LabTest
 
-VERBS = ["bench", "calibrate", "capture", "completions", "deep-profile", "diff", "doctor", "evidence", "history", "init",
-         "integration-ab", "integration-suite", "ledger", "list-targets", "man", "new-target", "promote", "promotion-check",
-         "restore", "tour", "trace", "verify", "watch"]
+VERBS = ["auto-review", "bench", "calibrate", "capture", "completions", "deep-profile", "diff", "doctor", "evidence", "extract",
+         "history", "init", "integration-ab", "integration-suite", "ledger", "list-targets", "man", "new-target", "orchestrate",
+         "profile", "promote", "promotion-check", "restore", "review-trace", "tour", "trace", "trace-profile", "verify", "watch"]
 
 # Command line, the word that was meant.
 WRONG_WORDS = [

@@ -6,7 +6,10 @@
 #include <lab/bench/deep_profile.hpp>
 #include <lab/core/files.hpp>
 #include <lab/flow/new_target.hpp>
+#include <lab/flow/plan.hpp>
+#include <lab/flow/profile.hpp>
 #include <lab/flow/promotion.hpp>
+#include <lab/flow/review.hpp>
 #include <lab/flow/watch_log.hpp>
 #include <lab/integration/aa.hpp>
 #include <lab/integration/capture.hpp>
@@ -37,7 +40,8 @@ std::map<std::string, Json> all_schemas() {
                     Headed<LedgerRepair>, Headed<LedgerMerge>, Headed<LedgerStats>, Headed<RestoredKernel>,
                     ErrorRecord, EngineList, TargetList, InitRecord, VerifyChampions, HistoryRecord, DiffRecord,
                     DoctorRecord, LedgerShow, TourRecord, NewTargetRecord, CaptureRecord, DeepProfileRecord, SuiteRecord,
-                    trace::ImportRecord, trace::SummaryRecord, trace::ExportRecord, WatchRecord, GeneratedText>();
+                    trace::ImportRecord, trace::SummaryRecord, trace::ExportRecord, ProfileRecord, TraceProfileRecord,
+                    AutoReviewRecord, TraceReviewRecord, PlanRecord, WatchRecord, GeneratedText>();
 }
 
 TEST(schemas, files_are_what_the_record_types_say) {

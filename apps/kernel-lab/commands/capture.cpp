@@ -91,7 +91,7 @@ Result<Answer> run_capture(Context& context, const Flags& flags) {
   answer.text = capture_text(record, context.style);
   answer.exit_code = exit_code_of(record.status);
   if (record.status == Status::ok)
-    answer.next = command_line(context, fmt::format("trace summary {}", trace_file(request.output).string()));
+    answer.next = command_line(context, fmt::format("trace-profile --metadata {}", metadata_file(request.output).string()));
   return answer;
 }
 

@@ -2,6 +2,7 @@
 
 #include <lab/bench/deep_profile.hpp>
 #include <lab/core/near.hpp>
+#include <lab/flow/profile.hpp>
 #include <lab/report/deep_profile_text.hpp>
 
 #include <CLI/CLI.hpp>
@@ -16,47 +17,17 @@ struct Flags {
   double time_budget = 5;
 };
 
-struct Profiled {
-  std::string target, preset, engine;
-};
-
-// The target of a rank, or of a name, among the candidates of a trace-profile.
-Result<Profiled> profiled_target(const Flags& flags, const Catalogue& catalogue) {
-  const std::string wrong = fmt::format("{} is no record of trace-profile", flags.trace_profile);
-  const std::string remedy = "kernel-lab trace-profile --trace FILE --output FILE writes one";
-  auto text = read_file(flags.trace_profile);
-  if (!text.ok()) return make_error(Status::usage, text.error().what, remedy);
-  auto json = parse_json(*text, flags.trace_profile);
-  if (!json.ok()) return make_error(Status::usage, fmt::format("{}: {}", wrong, json.error().what), remedy);
-  const auto text_of = [](const Json& object, const char* key) {
-    const auto it = object.is_object() ? object.find(key) : object.end();
-    return it != object.end() && it->is_string() ? it->get<std::string>() : std::string();
-  };
-  if (text_of(*json, "schema") != "trace-profile" || !json->contains("candidates") || !(*json)["candidates"].is_array())
-    return make_error(Status::usage, fmt::format("{}: its schema is \"{}\"", wrong, text_of(*json, "schema")), remedy);
-  Profiled found{"", text_of(*json, "preset"), text_of(*json, "engine")};
-  if (found.preset.empty())
-    return make_error(Status::usage, fmt::format("{} names no preset, so no shapes are known", flags.trace_profile),
-                      "profile a trace that kernel-lab capture wrote");
-  const Json& candidates = (*json)["candidates"];
-  std::string wanted = flags.target;
-  if (!wanted.empty()) {
-    KL_TRY(const Target target, catalogue.find(wanted));
-    wanted = target.key;
-  }
+// The candidate of a rank, or of a name, in a record of trace-profile.
+Result<RankedCandidate> chosen_candidate(const Flags& flags, const ReadProfile& profile, const Catalogue& catalogue) {
+  if (flags.target.empty()) return candidate_of_rank(profile, flags.rank);
+  KL_TRY(const Target target, catalogue.find(flags.target));
   std::vector<std::string> names;
-  for (const Json& candidate : candidates) {
-    names.push_back(text_of(candidate, "target"));
-    const Json rank = candidate.is_object() ? candidate.value("rank", Json()) : Json();
-    const bool this_one = wanted.empty() ? rank.is_number_integer() && rank.get<int64_t>() == flags.rank : names.back() == wanted;
-    if (this_one) found.target = names.back();
+  for (const RankedCandidate& candidate : profile.candidates) {
+    if (candidate.target == target.key) return candidate;
+    names.push_back(candidate.target);
   }
-  if (!found.target.empty()) return found;
-  if (!wanted.empty())
-    return make_error(Status::usage, fmt::format("{} is not among the candidates of {}", wanted, flags.trace_profile),
-                      suggestion(wanted, names));
-  return make_error(Status::usage, fmt::format("{} has no candidate of rank {}", flags.trace_profile, flags.rank),
-                    names.empty() ? "its trace holds no candidate" : fmt::format("--rank 1 to {}", names.size()));
+  return make_error(Status::usage, fmt::format("{} is not among the candidates of {}", target.key, flags.trace_profile),
+                    suggestion(target.key, names));
 }
 
 // Beside the trace-profile: PREFIX.deep-profile-TARGET.json.
@@ -69,7 +40,11 @@ fs::path default_output(const fs::path& trace_profile, const std::string& target
 
 Result<Answer> run_deep_profile(Context& context, const Flags& flags) {
   const Catalogue catalogue = Catalogue::search(context.target_path);
-  KL_TRY(const Profiled profiled, profiled_target(flags, catalogue));
+  KL_TRY(const ReadProfile profiled, read_profile_of(flags.trace_profile, TraceProfileRecord::kSchema));
+  if (profiled.preset.empty())
+    return make_error(Status::usage, fmt::format("{} names no preset, so no shapes are known", flags.trace_profile),
+                      "profile a trace that kernel-lab capture wrote");
+  KL_TRY(const RankedCandidate candidate, chosen_candidate(flags, profiled, catalogue));
   if (!profiled.engine.empty() && profiled.engine != context.engine->name()) {
     if (context.engine_chosen)
       return make_error(Status::usage, fmt::format("{} is of engine {}, not {}", flags.trace_profile, profiled.engine, context.engine->name()),
@@ -77,7 +52,7 @@ Result<Answer> run_deep_profile(Context& context, const Flags& flags) {
     KL_TRY(context.engine, find_engine(profiled.engine));
   }
   KL_CHECK(require_usable(context));
-  KL_TRY(const Target target, catalogue.find(profiled.target));
+  KL_TRY(const Target target, catalogue.find(candidate.target));
   DeepProfileRequest request;
   request.engine = context.engine;
   request.target = &target;

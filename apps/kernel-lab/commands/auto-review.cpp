@@ -1,0 +1,43 @@
+#include "session.hpp"
+
+#include <lab/flow/review.hpp>
+#include <lab/report/verdict.hpp>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+namespace kl::app {
+
+Command command_auto_review() {
+  auto file = std::make_shared<std::string>();
+  Command command;
+  command.name = "auto-review";
+  command.summary = "machine judgement of a trace-profile: relevance of each target, with confidence";
+  command.examples = {"auto-review --trace-profile captures/smoke.trace-profile.json"};
+  command.flags = [file](CLI::App& app) {
+    app.add_option("--trace-profile", *file, "record of trace-profile")->required()->type_name("FILE");
+  };
+  command.run = [file](Context& context) -> Result<Answer> {
+    KL_CHECK(read_profile_of(*file, TraceProfileRecord::kSchema));
+    KL_TRY(const Json json, read_json_file(*file));
+    KL_TRY(const TraceProfileRecord profile, from_json<TraceProfileRecord>(json));
+    const AutoReviewRecord record = auto_review(profile);
+    KL_TRY(const LedgerEvent event, record_event(context, "auto-review", record, "confidence",
+                                                 record.status == Status::ok ? std::optional<double>(record.confidence) : std::nullopt,
+                                                 {{"record", to_json(record)}}));
+    Answer answer;
+    answer.record = to_json(record);
+    for (const auto& finding : record.findings) answer.text += "  " + finding + "\n";
+    answer.text += verdict_line(context.style, record.status,
+                                record.status == Status::ok ? fmt::format("confidence {:.2f}: {}", record.confidence, record.confidence_reason)
+                                                            : record.reason, record.remedy);
+    answer.exit_code = exit_code_of(record.status);
+    answer.next = record.status == Status::ok
+                      ? command_line(context, fmt::format("orchestrate --trace-profile {} --workspace-root workspaces", *file))
+                      : command_line(context, "capture --preset " + (record.preset.empty() ? "smoke" : record.preset) + " --output captures/again");
+    return answer;
+  };
+  return command;
+}
+
+}  // namespace kl::app
