@@ -45,6 +45,7 @@ struct Answer {
   Json record;
   std::string text;
   std::string next;  // a command line, printed last; empty when there is none
+  bool is_document = false;  // --output takes the text instead of the record
   ExitCode exit_code = ExitCode::done;
 };
 

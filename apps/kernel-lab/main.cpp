@@ -66,7 +66,7 @@ void add_global_flags(CLI::App& app, GlobalFlags& flags) {
       ->type_name("DIR")->allow_extra_args(false);
   app.add_option("--ledger", flags.ledger, "ledger file (default results/kernel_lab/ledger.jsonl)")
       ->type_name("PATH");
-  app.add_option("--output", flags.output, "write the record there and print the path alone")->type_name("FILE");
+  app.add_option("--output", flags.output, "write the record (or the report that --format asks for) there and print the path alone")->type_name("FILE");
   app.add_flag("--json", flags.json, "one JSON object on stdout, nothing else");
   app.add_flag("--quiet", flags.quiet, "no progress and no notes");
   app.add_option("--color", flags.color, "auto, always or never")
@@ -142,7 +142,8 @@ Answer list_engines(const Style& style) {
 
 int print_answer(const Answer& answer, const GlobalFlags& flags, const Style& style) {
   if (!flags.output.empty()) {
-    if (auto written = write_file_atomic(flags.output, dump_pretty(answer.record) + "\n"); !written.ok()) {
+    const std::string content = answer.is_document ? answer.text : dump_pretty(answer.record) + "\n";
+    if (auto written = write_file_atomic(flags.output, content); !written.ok()) {
       print_error(written.error(), flags.json, style);
       return static_cast<int>(ExitCode::internal);
     }
