@@ -2,6 +2,7 @@
 #include <lab/core/hash.hpp>
 #include <lab/core/near.hpp>
 #include <lab/core/process.hpp>
+#include <lab/core/shell.hpp>
 #include <lab/core/record.hpp>
 #include <lab/core/status.hpp>
 
@@ -173,6 +174,12 @@ TEST(record, the_schema_lists_every_field_with_its_words) {
   EXPECT_EQ(schema["title"], "outer");
   EXPECT_EQ(schema["properties"]["items"]["items"]["properties"]["x"]["description"], "a number");
   EXPECT_EQ(schema["required"].size(), schema["properties"].size());
+}
+
+TEST(shell, a_word_is_quoted_where_it_has_to_be) {
+  EXPECT_EQ(shell_word("results/mine-2"), "results/mine-2");
+  EXPECT_EQ(shell_word(""), "''");
+  EXPECT_EQ(shell_word("it's $HOME"), "'it'\\''s $HOME'");
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include <lab/flow/assess.hpp>
 
+#include <lab/core/shell.hpp>
 #include <lab/flow/decision.hpp>
 #include <lab/flow/evidence.hpp>
 #include <lab/flow/relevance.hpp>
@@ -363,17 +364,6 @@ class Gathering {
   std::string proof_, failure_, bench_rejection_;
 };
 
-std::string quoted(const std::string& word) {
-  const bool plain = !word.empty() && std::all_of(word.begin(), word.end(), [](char c) {
-    return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
-           std::string_view("/._-+:,@%").find(c) != std::string_view::npos;
-  });
-  if (plain) return word;
-  std::string result = "'";
-  for (const char c : word) result += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return result + "'";
-}
-
 bool has_ok(const std::vector<EvidenceLine>& lines, std::string_view event_type) {
   return std::any_of(lines.begin(), lines.end(), [&](const EvidenceLine& line) {
     return line.counts && line.event_type == event_type && line.status == "ok";
@@ -385,13 +375,13 @@ NextStep next_step(const Assessment& a, const Facts& facts, const AssessRequest&
   using A = PromotionAnswer;
   const std::string folder = a.workspace.empty() ? "workspaces/" + a.target : a.workspace;
   const auto verb = [&](std::string_view name, std::string_view rest = {}) {
-    return fmt::format("{} {} --workspace {}{}", request.command_prefix, name, quoted(folder),
+    return fmt::format("{} {} --workspace {}{}", request.command_prefix, name, shell_word(folder),
                        rest);
   };
-  const std::string preset = a.preset.empty() ? "" : " --preset " + quoted(a.preset);
+  const std::string preset = a.preset.empty() ? "" : " --preset " + shell_word(a.preset);
   const std::string init =
-      fmt::format("{} init --target {} --workspace {}{}", request.command_prefix, quoted(a.target),
-                  quoted(folder), preset);
+      fmt::format("{} init --target {} --workspace {}{}", request.command_prefix, shell_word(a.target),
+                  shell_word(folder), preset);
   const std::string targets = request.command_prefix + " list-targets --status";
   switch (answer) {
     case A::already_champion:
@@ -406,18 +396,18 @@ NextStep next_step(const Assessment& a, const Facts& facts, const AssessRequest&
     case A::deprioritized:
       return {targets, "more work here cannot pay: choose another target"};
     case A::needs_capture:
-      return {fmt::format("{} capture{} --output captures/{}", request.command_prefix, preset, quoted(a.preset)),
+      return {fmt::format("{} capture{} --output captures/{}", request.command_prefix, preset, shell_word(a.preset)),
               "nothing says yet how much of the step this seam is: trace the trainer"};
     case A::needs_trace_profile:
-      return {fmt::format("{} trace-profile --metadata {}", request.command_prefix, quoted(a.capture_file)),
+      return {fmt::format("{} trace-profile --metadata {}", request.command_prefix, shell_word(a.capture_file)),
               "the newest capture has not been read"};
     case A::needs_deep_profile:
       return {fmt::format("{} deep-profile --trace-profile {} --target {}", request.command_prefix,
-                          quoted(a.trace_profile_file), quoted(a.target)),
+                          shell_word(a.trace_profile_file), shell_word(a.target)),
               "a large share: what is it bound by?"};
     case A::needs_manual_review:
       return {fmt::format("{} review-trace --target {} --deep-profile {} --relevance {{none,low,medium,high}} --notes WHY",
-                          request.command_prefix, quoted(a.target), quoted(a.deep_profile_file)),
+                          request.command_prefix, shell_word(a.target), shell_word(a.deep_profile_file)),
               "the diagnosis is weak: a person has to judge it"};
     case A::ready_for_workspace_family:
       return {targets, "no starter here: choose a target that has one"};
@@ -435,7 +425,7 @@ NextStep next_step(const Assessment& a, const Facts& facts, const AssessRequest&
           return {verb("bench", preset),
                   "it must gain more: no preset here runs its seam without being told to"};
         const std::string& other = request.presets_on_path.front();
-        return {verb("integration-ab", " --preset " + quoted(other)),
+        return {verb("integration-ab", " --preset " + shell_word(other)),
                 fmt::format("preset {} runs its seam as it is: a win there counts", other)};
       }
       if (facts.mixed_because == "memory")

@@ -65,20 +65,4 @@ std::string evidence_text(const Assessment& a, const Style& style) {
   return text + assessment_text(a, style);
 }
 
-std::string evidence_markdown(const Assessment& a) {
-  std::string text = fmt::format("# {} on {}, preset {}\n\nState `{}`, answer `{}`.\n\n", a.target, a.engine, or_none(a.preset),
-                                 a.state, a.answer);
-  if (const std::string figures = figures_line(a); !figures.empty()) text += figures + "\n\n";
-  for (const auto& blocker : a.blockers) text += fmt::format("- blocker: {}\n", blocker);
-  for (const auto& note : a.notes) text += fmt::format("- note: {}\n", note);
-  for (const auto& group : groups(a)) {
-    if (group.lines->empty()) continue;
-    text += fmt::format("\n## {}\n\n| when (UTC) | event | status | number | preset | kernel | why it does not count |\n"
-                        "|---|---|---|---|---|---|---|\n", group.title);
-    for (const auto& line : *group.lines) text += fmt::format("| {} |\n", fmt::join(cells(line), " | "));
-  }
-  if (!a.next.command.empty()) text += fmt::format("\nNext: `{}`. {}\n", a.next.command, a.next.why);
-  return text;
-}
-
 }  // namespace kl

@@ -11,6 +11,5 @@ namespace kl {
 std::string assessment_text(const Assessment& assessment, const Style& style);
 // evidence: everything the ledger knows, grouped, with what is stale and why.
 std::string evidence_text(const Assessment& assessment, const Style& style);
-std::string evidence_markdown(const Assessment& assessment);
 
 }  // namespace kl

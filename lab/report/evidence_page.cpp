@@ -1,6 +1,7 @@
 #include <lab/report/evidence_page.hpp>
 
 #include <lab/bench/verdict.hpp>
+#include <lab/core/shell.hpp>
 #include <lab/report/bench_text.hpp>
 #include <lab/report/figures.hpp>
 #include <lab/report/plots.hpp>
@@ -52,8 +53,9 @@ Tone tone_of_state(std::string_view state) {
 
 std::string change(double log_ratio) { return percent_text(std::expm1(log_ratio)); }
 std::string speed(double log_ratio) { return percent_text(std::expm1(-log_ratio)); }
+bool bounded(const stats::Interval& interval) { return std::isfinite(interval.low) && std::isfinite(interval.high); }
 std::string range(const stats::Interval& interval, double sign) {
-  if (!std::isfinite(interval.low) || !std::isfinite(interval.high)) return "unbounded: too few samples";
+  if (!bounded(interval)) return "unbounded: too few samples";
   const double ends[] = {std::expm1(sign * interval.low), std::expm1(sign * interval.high)};
   return fmt::format("{} to {}", percent_text(std::min(ends[0], ends[1])), percent_text(std::max(ends[0], ends[1])));
 }
@@ -62,11 +64,11 @@ std::string does_not_count(const EvidenceLine& line) { return fmt::format("{}", 
 // A command of this report's target, for sections that lack their evidence.
 CommandBlock command(const Report& r, std::string_view verb, std::string why) {
   const Assessment& a = r.assessment;
-  const std::string preset = a.preset.empty() ? "" : " --preset " + a.preset;
-  const std::string workspace = " --workspace " + (a.workspace.empty() ? "workspaces/" + a.target : a.workspace);
+  const std::string preset = a.preset.empty() ? "" : " --preset " + shell_word(a.preset);
+  const std::string workspace = " --workspace " + shell_word(a.workspace.empty() ? "workspaces/" + a.target : a.workspace);
   std::string text = fmt::format("{} {}", r.command_prefix, verb);
   if (verb == "bench" || verb == "integration-ab" || verb == "verify") text += workspace + preset;
-  if (verb == "capture") text += fmt::format("{} --output captures/{}", preset, or_none(a.preset));
+  if (verb == "capture") text += fmt::format("{} --output captures/{}", preset, shell_word(a.preset));
   if (verb == "calibrate") text += preset;
   return {text, std::move(why)};
 }
@@ -144,7 +146,7 @@ Section state_section(const Report& r) {
 
 IntervalPlot::Row speed_row(std::string label, const stats::Interval& interval, double log_ratio, bool decides) {
   IntervalPlot::Row row{std::move(label), std::expm1(-log_ratio), {}, {}, decides};
-  if (std::isfinite(interval.low) && std::isfinite(interval.high)) {
+  if (bounded(interval)) {
     row.low = std::expm1(-interval.high);
     row.high = std::expm1(-interval.low);
   }
@@ -160,8 +162,7 @@ Drawing pairs_drawing(const Reported<IntegrationRecord>& run) {
     plot.points.push_back({fmt::format("pair {} {}", pair.index + 1, pair.order), std::expm1(-pair.log_ratio), {}, {}, false});
   plot.intervals.push_back(speed_row("decides", look.interval, look.mean_log_ratio, true));
   plot.intervals.push_back(speed_row("95 % t", look.t_95, look.mean_log_ratio, false));
-  plot.intervals.push_back(speed_row("signed-rank", look.walsh_95,
-                                     std::isfinite(look.walsh_95.estimate) ? look.walsh_95.estimate : look.mean_log_ratio, false));
+  if (bounded(look.walsh_95)) plot.intervals.push_back(speed_row("signed-rank", look.walsh_95, look.walsh_95.estimate, false));
   const std::string words =
       fmt::format("{} pairs against the {}: speed-up {}, interval that decides {} to {}, effects under {} do not count.", record.pairs.size(),
                   record.against, percent_text(look.speed_up), percent_text(look.speed_up_low), percent_text(look.speed_up_high),
@@ -184,8 +185,9 @@ PageTable pairs_table(const IntegrationRecord& record) {
   table.row({fmt::format("mean of {} pairs", look.pairs), "", "", percent_text(look.speed_up)});
   table.row({"interval that decides", "", "", range(look.interval, -1)});
   table.row({"95 % t interval", "", "", range(look.t_95, -1)});
-  table.row({"95 % signed-rank interval", "", std::isfinite(look.walsh_95.estimate) ? speed(look.walsh_95.estimate) : "",
-             range(look.walsh_95, -1)});
+  table.row({"95 % signed-rank interval", "", "",
+             bounded(look.walsh_95) ? fmt::format("{}, {}", speed(look.walsh_95.estimate), range(look.walsh_95, -1))
+                                    : range(look.walsh_95, -1)});
   table.row({"effects that do not count", "", "", fmt::format("±{}", share_text(look.delta, 2))});
   return table;
 }
@@ -202,8 +204,6 @@ PageTable ab_table(const IntegrationRecord& record) {
   gate("L2 divergence", record.gates.l2);
   gate("memory", record.gates.memory);
   table.row({"throughput", "", fmt::format("{:.0f} → {:.0f} tokens/s", record.baseline_tokens_per_s, record.candidate_tokens_per_s)});
-  table.row({"peak memory", "", fmt::format("{} → {}", bytes_text(static_cast<double>(record.baseline_peak_bytes)),
-                                            bytes_text(static_cast<double>(record.candidate_peak_bytes)))});
   table.row({"loss difference", "", fmt::format("mean {:+.2g} nats over {} steps, root mean square {:.2g} of {:.2g} allowed", record.loss.mean,
                                                 record.loss.steps, record.loss.rms, record.loss.allowed_rms)});
   table.row({"noise", "", fmt::format("SD of pairs {}, of A/A pairs {}; power to see 1 %: {}", share_text(look.sd, 2),
@@ -298,7 +298,7 @@ void add_strips(Section& section, const Report& r, const StripPlot& plot) {
 
 IntervalPlot::Row change_row(std::string label, const stats::Interval& interval, double log_ratio, bool decides) {
   IntervalPlot::Row row{std::move(label), std::expm1(log_ratio), {}, {}, decides};
-  if (std::isfinite(interval.low) && std::isfinite(interval.high)) {
+  if (bounded(interval)) {
     row.low = std::expm1(interval.low);
     row.high = std::expm1(interval.high);
   }
@@ -363,7 +363,7 @@ Section bench_section(const Report& r) {
         "The processes cannot be drawn: {}.", r.samples_missing.empty() ? "no process gave times of both kernels" : r.samples_missing)});
   add_ratios(section, r);
   section.blocks.push_back(Paragraph{fmt::format(
-      "{} processes, {} ABBA blocks, {} timed calls, {} of them compared with the oracle; controls {}.", record.processes,
+      "{} processes, {} ABBA blocks, {} timed calls, {} calls compared with the oracle; controls {}.", record.processes,
       count_text(record.blocks), count_text(record.timed_calls), count_text(record.calls_checked), or_none(record.controls.result))});
   return section;
 }
@@ -372,7 +372,7 @@ Section bench_section(const Report& r) {
 
 std::string axes_words(const std::map<std::string, int64_t>& axes) {
   std::string text;
-  for (const auto& [name, length] : axes) text += fmt::format("{}{}={}", text.empty() ? "" : " ", name, length);
+  for (const auto& [name, length] : axes) text += fmt::format("{}{}={}", text.empty() ? "" : "\u00A0", name, length);
   return text;
 }
 
@@ -385,11 +385,11 @@ std::vector<const BenchCase*> calls_of_step(const BenchRecord& record) {
 
 PageTable roofline_table(const BenchRecord& record, const std::vector<const BenchCase*>& calls) {
   PageTable table("The calls of one training step",
-                  {">", "call", ">ops a byte", ">" + record.baseline, ">candidate", ">GFLOP/s", ">GB/s", ">its ceiling", ">of it"});
+                  {">", "call", ">a step", ">ops a byte", ">" + record.baseline, ">candidate", ">GFLOP/s", ">GB/s", ">its ceiling", ">of it"});
   for (size_t i = 0; i < calls.size(); ++i) {
     const BenchCase& c = *calls[i];
     const double bytes = c.bytes_read + c.bytes_written;
-    table.row({std::to_string(i + 1), fmt::format("{} {}, {} a step", c.operation, axes_words(c.axes), c.calls_per_step),
+    table.row({std::to_string(i + 1), fmt::format("{} {}", c.operation, axes_words(c.axes)), count_text(c.calls_per_step),
                fmt::format("{:.3g}", c.flops / bytes), duration_text(c.baseline_cold_ns * 1e-9), duration_text(c.candidate_cold_ns * 1e-9),
                fmt::format("{:.2f} → {:.2f}", c.flops / c.baseline_cold_ns, c.flops / c.candidate_cold_ns),
                fmt::format("{:.1f} → {:.1f}", c.baseline_gb_per_s, c.candidate_gb_per_s),
@@ -496,9 +496,10 @@ Section share_section(const Report& r) {
                                 "A/B here can decide, and what the trainer showed.", a.share_from, when(r.share_line.created_at));
   drawing.words = words;
   section.blocks.push_back(Paragraph{words});
+  if (!r.judgements.empty()) section.blocks.push_back(List{"What people say of it", r.judgements});
   section.blocks.push_back(std::move(drawing));
   PageTable table("Shares in numbers", {"part of the step", ">share"}, true);
-  table.row({r.seam, share_text(plot.share)});
+  table.row({r.seam, share_text(plot.share, 2)});
   for (const auto& part : plot.others) table.row({part.label, share_text(part.share)});
   if (rest > 0) table.row({"in no seam", share_text(rest)});
   table.row({"at most to gain", share_text(plot.gain_bound, 2)});

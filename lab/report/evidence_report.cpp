@@ -148,6 +148,9 @@ class Gatherer {
     const Assessment& a = r_.assessment;
     for (const auto& line : a.trace) {
       const auto event = by_id_.find(line.id);
+      if (line.counts && line.event_type == "trace-review" && event != by_id_.end())
+        r_.judgements.push_back(fmt::format("{} relevance: {}", text_in(record_of(*event->second), "relevance"),
+                                            text_in(record_of(*event->second), "notes")));
       if (!line.counts || line.event_type != a.share_from || event == by_id_.end()) continue;
       auto shares = shares_in(*event->second, a.preset);
       if (!shares.contains(r_.seam)) continue;

@@ -56,6 +56,7 @@ struct EvidenceReport {
   std::optional<Reported<Calibration>> calibration;      // newest with ceilings, of the candidate's class
   std::map<std::string, double> shares;                  // of the step, by seam, from what `share_line` names
   EvidenceLine share_line;
+  std::vector<std::string> judgements;                   // what people wrote about the current trace
   std::vector<ReportedTry> tries;                        // oldest first
   std::vector<HistoryEntry> sources;                     // every source of this target that was verified
   std::vector<ReportedLine> lines;                       // what the report draws on, oldest first

@@ -1,6 +1,7 @@
 #include <lab/report/markup.hpp>
 
 #include <algorithm>
+#include <cctype>
 #include <cstdint>
 
 namespace kl {
@@ -57,8 +58,17 @@ std::string escape_markup(std::string_view text) {
 
 std::string escape_markdown(std::string_view text) {
   std::string result;
+  char before = ' ';
+  size_t at = 0;
+  const auto is_letter = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; };
   each_character(text, [&](std::string_view character) {
-    if (character == "\n" || character == "\t") {
+    at += character == kReplacement && !text.substr(at).starts_with(kReplacement) ? 1 : character.size();
+    const char after = at < text.size() ? text[at] : ' ';
+    const bool inside_a_word = character == "_" && is_letter(before) && is_letter(after);  // no emphasis there
+    before = character.front();
+    if (inside_a_word) {
+      result += '_';
+    } else if (character == "\n" || character == "\t") {
       result += ' ';
     } else if (character == "<" || character == ">" || character == "&") {
       result += markup_of(character);

@@ -61,7 +61,7 @@ circle.candidate,circle.mean{fill:var(--candidate)}
 circle.baseline{fill:var(--paper);stroke:var(--baseline);stroke-width:2}
 .interval{stroke:var(--soft);stroke-width:1.5}
 .decides{stroke:var(--candidate);stroke-width:2.5}
-.specks{fill:none;stroke-width:2.2;stroke-linecap:round;opacity:.28}
+.specks{fill:none;stroke-width:2.2;stroke-linecap:round;opacity:.42}
 .specks.candidate{stroke:var(--candidate)}
 .specks.baseline{stroke:var(--baseline)}
 .box{fill:none;stroke-width:1.3}

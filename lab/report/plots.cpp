@@ -18,7 +18,7 @@ using svg::Scale;
 using Anchor = svg::Canvas::Anchor;
 
 constexpr double kWidth = 640;
-constexpr double kLeft = 118;           // beside the rows' labels
+constexpr double kLeft = 128;           // beside the rows' labels
 constexpr double kRight = kWidth - 18;
 constexpr double kRow = 21;
 
@@ -79,7 +79,7 @@ std::string interval_plot(const IntervalPlot& plot, std::string_view words) {
   const double band_middle = std::clamp((at(plot.band_low) + at(plot.band_high)) / 2, kLeft + 90, kRight - 90);
   canvas.text({band_middle, top - 8}, plot.band, "tick", Anchor::middle);
   const int decimals = decimals_of(x.ticks());
-  horizontal_axis(canvas, x, top, bottom, plot.axis, [&](double tick) { return percent_text(tick / 100, decimals); });
+  horizontal_axis(canvas, x, top, bottom, plot.axis, [&](double tick) { return tick == 0 ? "0 %" : percent_text(tick / 100, decimals); });
   canvas.text({kLeft, bottom + 38}, "← " + plot.left, "tick");
   canvas.text({kRight, bottom + 38}, plot.right + " →", "tick", Anchor::end);
   canvas.line({at(0), top}, {at(0), bottom}, "zero");
@@ -218,11 +218,11 @@ std::string share_plot(const SharePlot& plot, std::string_view words) {
   const double top = 26, second = 112, bottom = second + kBar + 34;
   Canvas canvas(kWidth, bottom + 48);
 
-  canvas.text({kLeftEdge, top - 9}, fmt::format("{} {} of the step", plot.seam, share_text(plot.share)), "label strong");
+  canvas.text({kLeftEdge, top - 9}, fmt::format("{} {} of the step", plot.seam, share_text(plot.share, 2)), "label strong");
   double used = 0;
   const auto part = [&](const std::string& label, double share, const char* kind) {
     canvas.bar({step(used), top}, std::max(0.0, step(used + share) - step(used) - 1), kBar, kind,
-               fmt::format("{} {}", label, share_text(share)));
+               fmt::format("{} {}", label, share_text(share, used > 0 ? 1 : 2)));
     used += share;
   };
   part(plot.seam, plot.share, "seam");

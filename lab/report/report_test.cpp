@@ -348,23 +348,6 @@ TEST(assessment_text, evidence_comes_in_groups_with_why_it_does_not_count) {
   EXPECT_EQ(evidence_text({}, {}).substr(0, 16), "no evidence yet\n");
 }
 
-TEST(assessment_text, markdown_has_the_same) {
-  Assessment a = assessed();
-  a.stale.clear();
-  EXPECT_EQ(evidence_markdown(a),
-            "# rmsnorm on cpu, preset smoke\n\n"
-            "State `verified-only`, answer `ready-for-integration`.\n\n"
-            "seam share 12.5 % of the step; candidate/champion seam time 0.800; at most 2.50 % of the step to gain, "
-            "0.55 % needed\n\n"
-            "- blocker: no A/B in the trainer\n"
-            "- note: trace: not-built\n"
-            "\n## heuristic\n\n"
-            "| when (UTC) | event | status | number | preset | kernel | why it does not count |\n"
-            "|---|---|---|---|---|---|---|\n"
-            "| 2026-12-01T22:05:53 | bench | improved | time_ratio 0.8 | smoke | aaaaaaaaaaaa |  |\n"
-            "\nNext: `kernel-lab integration-ab --workspace mine`. whether a training run gets faster\n");
-}
-
 TEST(promotion_text, shows_patch_gain_and_price) {
   PromotionRecord record;
   record.status = Status::patch_ready;

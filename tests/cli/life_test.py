@@ -48,8 +48,8 @@ class Life(LabTest):
                                "--require", "integration-validated", exit_code=3)
         self.assertEqual(required["status"], "refused")
         markdown = self.lab("evidence", "--target", "activation_pointwise", "--workspace", "mine", "--format", "md").stdout
-        self.assertTrue(markdown.startswith("# activation_pointwise on cpu, preset smoke\n"))
-        self.assertIn("| verify | ok |", markdown)
+        self.assertTrue(markdown.startswith("# activation_pointwise on cpu\n"))
+        self.assertIn("| verify | **ok** |", markdown)
 
         before = tree(self.targets)
         refused = self.record("promote", "--workspace", "mine", "--apply", exit_code=3)
