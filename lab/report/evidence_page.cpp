@@ -84,7 +84,7 @@ std::string gain_words(const Assessment& a) {
   std::string text;
   if (a.seam_share) text = fmt::format("{} of the step ({})", share_text(*a.seam_share, 2), a.share_from);
   if (a.gain_bound)
-    text += fmt::format("; at most {} of it to gain, {} needed", share_text(*a.gain_bound, 2), share_text(a.gain_threshold, 2));
+    text += fmt::format("; at most {} of the step to gain, {} needed", share_text(*a.gain_bound, 2), share_text(a.gain_threshold, 2));
   return text;
 }
 

@@ -90,7 +90,7 @@ figure,tr,pre,svg{break-inside:avoid}
 svg{max-width:15.5cm}
 a{color:inherit;text-decoration:none}
 .scroll{overflow:visible}
-table{font-size:8.5pt}
+table{font-size:8.5pt;min-width:0}
 td code{white-space:normal;overflow-wrap:anywhere}
 summary{list-style:none;color:var(--soft)}
 summary::-webkit-details-marker{display:none}
