@@ -109,8 +109,35 @@ struct Evidence {
     record.processes = 2;
     record.t95 = record.walsh95 = record.t90 = {std::log(0.5), std::log(0.45), std::log(0.55), 0.95};
     record.samples_file = samples_of.empty() ? hash : samples_of;
+    record.identity.fingerprint_class = "machine";
+    BenchCase call;
+    call.operation = "forward";
+    call.axes = {{"C", 128}, {"N", 512}};
+    call.calls_per_step = 6;
+    call.baseline_cold_ns = 2000;
+    call.candidate_cold_ns = 1000;
+    call.bytes_read = call.bytes_written = 10000;
+    call.flops = 10000;
+    call.baseline_gb_per_s = 10;
+    call.candidate_gb_per_s = 20;
+    call.ceiling_gb_per_s = 25;
+    record.cases = {call};
     add(record, to_json(record), "bench", assessment.heuristic);
     return hash;
+  }
+
+  void add_calibration() {
+    Calibration record;
+    record.status = Status::ok;
+    record.ceilings = {{1000000, 0.5, true, 30, "1 thread"}};
+    record.device = DeviceFigures{};
+    record.device->fp32_tflop_per_s = 0.2;
+    add(record, to_json(record), "calibration", assessment.trace);
+    events.back().identity.fingerprint_class = "machine";
+    events.back().details["seam_share"] = {{"smoke", {{"rmsnorm", 0.08}, {"reduce", 0.02}}}};
+    assessment.seam_share = 0.08;
+    assessment.share_from = "calibration";
+    assessment.gain_bound = 0.04;
   }
 
   void add_ab() {
@@ -173,7 +200,7 @@ TEST(evidence_page, without_evidence_a_section_says_so_and_names_the_command) {
     EXPECT_FALSE(blocks_of<CommandBlock>(section).empty()) << id;
     EXPECT_TRUE(blocks_of<Drawing>(section).empty()) << id;
   }
-  EXPECT_EQ(blocks_of<CommandBlock>(section_of(page, "bench"))[0].command,
+  EXPECT_EQ(blocks_of<CommandBlock>(section_of(page, "bench")).at(0).command,
             "kernel-lab bench --workspace workspaces/rmsnorm --preset smoke");
 }
 
@@ -189,7 +216,37 @@ TEST(evidence_page, bench_draws_the_processes_of_its_samples_file) {
   evidence.add_bench();
   const Section bench = section_of(evidence.page(), "bench");
   ASSERT_EQ(blocks_of<Drawing>(bench).size(), 2u);
-  EXPECT_THAT(blocks_of<Drawing>(bench)[0].svg, HasSubstr("process 2, candidate: median 508 ns"));
+  EXPECT_THAT(blocks_of<Drawing>(bench).at(0).svg, HasSubstr("process 2, candidate: median 508 ns"));
+}
+
+TEST(evidence_page, the_roofline_has_the_roofs_of_this_machine_class_alone) {
+  Evidence evidence;
+  evidence.add_bench();
+  evidence.add_calibration();
+  const Section here = section_of(evidence.page(), "roofline");
+  ASSERT_EQ(blocks_of<Drawing>(here).size(), 1u);
+  EXPECT_THAT(blocks_of<Drawing>(here).at(0).svg, HasSubstr("memory 30.0 GB/s"));
+  EXPECT_THAT(blocks_of<Drawing>(here).at(0).svg, HasSubstr("matrix product 200 GFLOP/s"));
+  EXPECT_THAT(blocks_of<Drawing>(here).at(0).svg, HasSubstr("1: ceiling of its footprint and mix 12.50 GFLOP/s"));
+  evidence.events.back().identity.fingerprint_class = "another machine";
+  const Section elsewhere = section_of(evidence.page(), "roofline");
+  EXPECT_TRUE(blocks_of<Drawing>(elsewhere).empty());
+  EXPECT_EQ(blocks_of<CommandBlock>(elsewhere).at(0).command, "kernel-lab calibrate --preset smoke");
+}
+
+TEST(evidence_page, the_share_is_drawn_with_its_bound_and_what_was_seen) {
+  Evidence evidence;
+  evidence.add_calibration();
+  evidence.add_ab();
+  const Section share = section_of(evidence.page(), "share");
+  ASSERT_EQ(blocks_of<Drawing>(share).size(), 1u);
+  EXPECT_EQ(blocks_of<Drawing>(share).at(0).words,
+            "rmsnorm takes 8.00 % of the step (calibration); at most 4.00 % of the step to gain, 0.50 % needed, 5.02 % seen in the trainer.");
+  const auto tables = blocks_of<PageTable>(share);
+  std::vector<std::string> shares;
+  for (const auto& row : tables.at(0).rows) shares.push_back(row.at(0).text + " " + row.at(1).text);
+  EXPECT_THAT(shares, ElementsAre("rmsnorm 8.00 %", "reduce 2.0 %", "in no seam 90.0 %", "at most to gain 4.00 %", "stays 4.00 %",
+                                  "needed 0.50 %", "seen 5.02 %"));
 }
 
 TEST(evidence_page, samples_that_are_gone_or_altered_are_not_drawn) {
