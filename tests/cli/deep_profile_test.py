@@ -7,12 +7,17 @@ from lab import LabTest
 
 
 class DeepProfiles(LabTest):
+    written = None  # a trace-profile with two candidates
+
     def profile(self, name="t/smoke.trace-profile.json", **fields):
         file = self.folder / name
         file.parent.mkdir(exist_ok=True)
-        candidates = [{"rank": 1, "target": "rmsnorm", "seam": "rmsnorm", "share": 0.2},
-                      {"rank": 2, "target": "activation_pointwise", "seam": "activation_pointwise", "share": 0.1}]
-        content = {"schema": "trace-profile", "engine": "cpu", "preset": "smoke", "candidates": candidates} | fields
+        if not self.written:
+            self.record("capture", "--preset", "smoke", "--output", "made/smoke", "--quick")
+            self.written = self.record("trace-profile", "--metadata", "made/smoke.metadata.json")
+            rows = {row["target"]: row for row in self.written["candidates"]}
+            self.written["candidates"] = [rows["rmsnorm"] | {"rank": 1}, rows["activation_pointwise"] | {"rank": 2}]
+        content = self.written | fields
         file.write_text(json.dumps(content))
         return name
 
