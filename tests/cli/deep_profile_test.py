@@ -63,7 +63,7 @@ class DeepProfiles(LabTest):
         refused("capture", file=self.profile("foreign.json", schema="capture"))
         refused("trace-profile", file=self.profile("list.json", candidates="none"))
         refused("preset", file=self.profile("other.json", preset=""))
-        refused("rank 9", "--rank 1 to 2", more=("--rank", "9"))
+        refused("rank 9", "1 to 2", more=("--rank", "9"))
         refused("softmax", more=("--target", "softmax"))
 
 
