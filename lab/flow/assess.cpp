@@ -241,6 +241,8 @@ class Gathering {
     for (const Json& candidate : *candidates) {
       const Json* target = member(&candidate, "target");
       const auto bound = number_in(&candidate, "gain_bound"), share = number_in(&candidate, "share");
+      const Json* unknown = member(&candidate, "floor_unknown");
+      if (unknown != nullptr && *unknown != "") continue;
       if (target != nullptr && *target == request_.target && bound && share && *share > 0) gain_of_share_ = *bound / *share;
     }
   }
@@ -350,6 +352,7 @@ class Gathering {
       f_.gain_bound = *f_.seam_share * (a_.time_ratio ? 1 - *a_.time_ratio : gain_of_share_.value_or(1));
     f_.gain_threshold = std::max(kSmallestGain, a_.delta_eff.value_or(0));
     a_.seam_share = f_.seam_share;
+    a_.gain_of_share = gain_of_share_;
     a_.gain_bound = f_.gain_bound;
     a_.gain_threshold = f_.gain_threshold;
     a_.tries = f_.tries;

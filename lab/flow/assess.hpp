@@ -136,6 +136,7 @@ struct Assessment {
   std::string trace_profile_file;    // record of the newest current trace-profile
   std::string deep_profile_file;     // record of the newest current diagnosis
   std::optional<double> time_ratio;  // candidate / champion, newest conclusive bench
+  std::optional<double> gain_of_share;  // most of its share that a better kernel can gain, by the newest trace-profile
   std::optional<double> gain_bound;  // of the step time, at most
   std::optional<double> delta_eff;
   double gain_threshold = 0.005;  // max(0.5 %, delta_eff)
@@ -170,6 +171,7 @@ struct Assessment {
     v("trace_profile_file", self.trace_profile_file, "record of the newest current trace-profile, or empty");
     v("deep_profile_file", self.deep_profile_file, "record of the newest current diagnosis, or empty");
     v("time_ratio", self.time_ratio, "candidate over champion seam time, or null");
+    v("gain_of_share", self.gain_of_share, "1 - floor / measured by the newest current trace-profile, or null");
     v("gain_bound", self.gain_bound, "most of the step that can be gained, or null");
     v("delta_eff", self.delta_eff, "smallest effect integration-ab can decide here, or null");
     v("gain_threshold", self.gain_threshold, "a bound below this deprioritizes");

@@ -24,7 +24,8 @@ constexpr std::array kMoves = {
 constexpr double kStrongDiagnosis = 1.25;
 
 double bound_of(const TargetFacts& facts) {
-  if (!facts.measured_ns || !facts.floor_ns || *facts.measured_ns <= 0) return *facts.share;
+  if (!facts.measured_ns || !facts.floor_ns || *facts.measured_ns <= 0)
+    return *facts.share * std::clamp(facts.gain_of_share.value_or(1), 0.0, 1.0);
   return *facts.share * std::clamp(1 - *facts.floor_ns / *facts.measured_ns, 0.0, 1.0);
 }
 
@@ -46,6 +47,8 @@ std::string rationale_of(const RankedCandidate& c) {
   std::string text = fmt::format("{:.2f} % of the step ({})", 100 * c.share, c.share_from);
   if (c.floor_ns && c.measured_ns)
     text += fmt::format(", {:.2f} x its floor: at most {:.2f} % to gain", *c.measured_ns / *c.floor_ns, 100 * c.gain_bound);
+  else if (c.floor_unknown.empty())
+    text += fmt::format(", at most {:.2f} % to gain by the newest trace-profile", 100 * c.gain_bound);
   else
     text += fmt::format(", floor unknown ({}): the share is the bound", c.floor_unknown);
   return text;

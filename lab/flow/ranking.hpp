@@ -22,6 +22,7 @@ struct TargetFacts {
   std::optional<double> measured_ns;    // a step, champion
   std::optional<double> floor_ns;       // a step, by the cost model at the preset's shapes
   std::string floor_unknown;            // why it is empty
+  std::optional<double> gain_of_share;  // 1 − floor / measured of a trace-profile, where there are no times
   std::string not_on_path;              // why the step does not run it; empty: it does
 };
 

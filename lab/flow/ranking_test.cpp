@@ -91,5 +91,12 @@ TEST(Diagnosis, IsStrongFromSixtyFiveAndWeakBelowFifty) {
   EXPECT_FALSE(is_weak("latency-bound", 0.5));
 }
 
+TEST(Ranking, WithoutTimesTheNewestTraceProfileSaysWhatOfTheShareCanBeGained) {
+  TargetFacts facts{.target = "a", .share = 0.2, .share_from = "trace-profile", .gain_of_share = 0.25};
+  const RankedCandidate candidate = rank_targets({facts}, {}).candidates.front();
+  EXPECT_DOUBLE_EQ(candidate.gain_bound, 0.05);
+  EXPECT_NE(candidate.rationale.find("at most 5.00 %"), std::string::npos) << candidate.rationale;
+}
+
 }  // namespace
 }  // namespace kl

@@ -13,8 +13,8 @@ namespace kl {
 std::string ranking_text(const std::vector<RankedCandidate>& candidates, const std::vector<NotRanked>& not_ranked, const Style& style) {
   Table table({">rank", "target", ">share", ">floor", ">gain at most", "relevance", "starter", "stands at", "known by"});
   for (const auto& c : candidates) {
-    const bool floor = c.floor_ns && c.measured_ns && *c.measured_ns > 0;
-    table.row({std::to_string(c.rank), c.target, share_text(c.share, 2), floor ? share_text(*c.floor_ns / *c.measured_ns) : "unknown",
+    const bool floor = c.floor_unknown.empty() && c.share > 0;
+    table.row({std::to_string(c.rank), c.target, share_text(c.share, 2), floor ? share_text(1 - c.gain_bound / c.share) : "unknown",
                share_text(c.gain_bound, 2), c.relevance, c.starter, c.answer, c.share_from});
   }
   std::string text = candidates.empty() ? "no target can be ranked\n" : table.text(style);

@@ -33,6 +33,11 @@ void add_shares(PresetFacts& facts, const std::map<std::string, Assessment>& sta
     if (known != standing.end() && known->second.seam_share) {
       one.share = known->second.seam_share;
       one.share_from = known->second.share_from;
+      one.gain_of_share = known->second.gain_of_share;
+      if (one.gain_of_share) {
+        one.floor_unknown.clear();
+        continue;
+      }
     } else if (measured != nullptr && measured->contains(one.seam)) {
       one.share = measured->at(one.seam);
       one.share_from = "calibration";
