@@ -47,7 +47,7 @@ Outcome require_verified(const Context& context, const Session& session) {
   // A target without a seam there is told so, verified or not.
   KL_TRY(const bool verified, is_verified(context, session));
   if (!verified && !session.shapes.empty())
-    return make_error(Status::refused, fmt::format("{} has not passed verify as it is now", session.kernel().string()),
+    return make_error(Status::refused, fmt::format("{} has not passed verify on preset {} as it is now", session.kernel().string(), session.preset),
                       command_line(context, fmt::format("verify --workspace {} --quick --preset {}", session.workspace.folder.string(), session.preset)));
   return {};
 }

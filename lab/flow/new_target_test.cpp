@@ -67,7 +67,7 @@ TEST(placeholder, sums_over_the_axes_that_an_output_has_not) {
   target.key = "mix";
   target.operations = operations_of_signature("y[N,M] = mix(x[N,K], w[M,K], s)").value();
   fill_terms(target);
-  EXPECT_EQ(target.operations[0].outputs[0].terms, "K");
+  EXPECT_EQ(target.operations[0].outputs[0].terms, "K+K");
   EXPECT_EQ(target.operations[1].outputs[0].terms, "M");
   const std::string kernel = placeholder_kernel(target);
   EXPECT_THAT(kernel, HasSubstr(R"(    for (int64_t n = 0; n < N; ++n)
@@ -81,6 +81,13 @@ TEST(placeholder, sums_over_the_axes_that_an_output_has_not) {
       }
 )"));
   EXPECT_THAT(placeholder_oracle(target), HasSubstr("call.out(1, m * K + k, R(6.0) * w(m * K + k) * sum * s);"));
+}
+
+TEST(placeholder, sums_after_one_another_add_up_and_nested_ones_multiply) {
+  Target target;
+  target.operations = operations_of_signature("y[N] = f(x[N,A,B], w[N,C])").value();
+  fill_terms(target);
+  EXPECT_EQ(target.operations[0].outputs[0].terms, "A*B+C");
 }
 
 TEST(placeholder, loop_variables_keep_clear_of_the_tensors) {

@@ -220,12 +220,12 @@ void fill_cases(Target& target) {
 }
 
 void fill_terms(Target& target) {
+  // One sum runs through every tensor in turn, so the lengths of their chains add up.
   const auto fill = [](TensorSpec& output, const std::vector<TensorSpec>& summed) {
-    std::vector<std::string> axes;
+    std::vector<std::string> chains;
     for (const auto& tensor : summed)
-      for (const auto& axis : axes_beyond(tensor, output))
-        if (std::find(axes.begin(), axes.end(), axis) == axes.end()) axes.push_back(axis);
-    output.terms = axes.empty() ? "1" : fmt::format("{}", fmt::join(axes, "*"));
+      if (const auto axes = axes_beyond(tensor, output); !axes.empty()) chains.push_back(fmt::format("{}", fmt::join(axes, "*")));
+    output.terms = chains.empty() ? "1" : fmt::format("{}", fmt::join(chains, "+"));
   };
   OperationSpec& forward = target.operations[0];
   for (auto& y : forward.outputs) fill(y, forward.inputs);

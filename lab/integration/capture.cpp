@@ -228,7 +228,7 @@ Result<CaptureRecord> capture(const CaptureRequest& request) {
   KL_CHECK(check_output(request.output));
   auto record = new_record<CaptureRecord>();
   record.engine = request.engine->name();
-  record.preset = request.preset;
+  record.preset = request.filed_under.empty() ? request.preset : request.filed_under;
   record.workspace = request.workspace;
   if (request.target != nullptr) record.target = request.target->key;
   record.prefix = request.output.string();

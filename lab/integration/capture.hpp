@@ -34,6 +34,7 @@ struct CaptureRequest {
   Json bench = nullptr;                          // the newest bench record of the candidate
   std::filesystem::path trainer;                 // empty: the builtin trainer
   std::vector<std::string> trainer_arguments;
+  std::string filed_under;                       // preset of the record; empty: `preset`
   std::filesystem::path library_cache;           // empty: the builder's own
   Progress progress;
 };

@@ -95,6 +95,8 @@ OrLegFailure<CompletedLeg> PairSession::complete(Arm arm, const TrainerPlan& pla
   if (!run.complete()) {
     const std::string remedy = run.error && !run.error->remedy.empty()
                                    ? run.error->remedy
+                               : run.timed_out
+                                   ? "the first leg was far quicker: run again when nothing else runs on this machine, or with fewer --steps"
                                    : "run the trainer by hand with the same libraries";
     return LegFailure{arm, "aborted",
                       fmt::format("a {} leg {}", to_string(arm), run.why_incomplete()), remedy, run};

@@ -57,7 +57,7 @@ std::string bench_text(const BenchRecord& record, const Style& style) {
     text += fmt::format("  decides: cold seam time per step, ratio {:.4f}; 95 % t {}, signed-rank {}; δ {}\n",
                         record.ratio, interval_text(record.t95), interval_text(record.walsh95),
                         share_text(record.delta));
-    text += fmt::format("  {} processes, {} ABBA blocks, {} timed calls, {} of them verified; controls: {}\n",
+    text += fmt::format("  {} processes, {} ABBA blocks, {} timed calls, {} calls verified; controls: {}\n",
                         record.processes, count_text(record.blocks), count_text(record.timed_calls),
                         count_text(record.calls_checked), record.controls.result);
     if (record.blocks_set_aside > 0)

@@ -630,8 +630,21 @@ PageTable machine_table(const Report& r) {
   return table;
 }
 
+PageTable promotion_table(const Provenance& p) {
+  PageTable table("How this kernel became the champion", {"", ""});
+  table.row({"promoted (UTC)", when(p.promoted_at)});
+  table.row({"in the place of", hash_cell(p.from_hash)});
+  table.row({"price", fmt::format("{} lines added, {} removed", p.lines_added, p.lines_removed)});
+  for (const auto& [metric, value] : p.gains)
+    table.row({metric == "speed_up" ? "training step" : "seam time", metric == "speed_up" ? percent_text(value) : percent_text(value - 1)});
+  table.row({"rests on", fmt::format("{} ledger lines", p.evidence.size())});
+  if (p.forced) table.row({"forced against the evidence", {p.why, Tone::warn}});
+  return table;
+}
+
 Section provenance_section(const Report& r) {
   Section section{"provenance", "Provenance", {}};
+  if (r.promotion) section.blocks.push_back(promotion_table(*r.promotion));
   section.blocks.push_back(machine_table(r));
   if (!r.calibration) {
     section.blocks.push_back(Paragraph{"The machine is known by its class alone: no calibration of it is on file."});

@@ -58,6 +58,7 @@ class Gatherer {
     take_samples();
     take_calibration();
     take_shares();
+    take_promotion();
     HistoryRequest of_target{a.target, a.engine, "", a.champion_hash};
     r_.sources = history(request_.events, of_target, ObjectStore(request_.objects));
     take_lines();
@@ -156,6 +157,18 @@ class Gatherer {
       if (!shares.contains(r_.seam)) continue;
       r_.shares = std::move(shares);
       r_.share_line = line;
+    }
+  }
+
+  void take_promotion() {
+    const Assessment& a = r_.assessment;
+    if (a.candidate_hash.empty() || a.candidate_hash != a.champion_hash) return;
+    for (const auto& event : request_.events) {
+      if (event.event_type != "promotion" || event.engine != a.engine || event.target != a.target) continue;
+      const auto kept = event.details.find("provenance");
+      if (event.identity.kernel != a.candidate_hash || kept == event.details.end()) continue;
+      auto provenance = from_json<Provenance>(*kept);
+      if (provenance.ok()) r_.promotion = *std::move(provenance);
     }
   }
 

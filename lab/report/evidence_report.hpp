@@ -8,6 +8,7 @@
 #include <lab/core/files.hpp>
 #include <lab/flow/assess.hpp>
 #include <lab/flow/history.hpp>
+#include <lab/flow/promotion.hpp>
 #include <lab/integration/integration_ab.hpp>
 #include <lab/ledger/event.hpp>
 #include <lab/verify/verify.hpp>
@@ -59,6 +60,7 @@ struct EvidenceReport {
   std::vector<std::string> judgements;                   // what people wrote about the current trace
   std::vector<ReportedTry> tries;                        // oldest first
   std::vector<HistoryEntry> sources;                     // every source of this target that was verified
+  std::optional<Provenance> promotion;                   // of the candidate, when it became the champion
   std::vector<ReportedLine> lines;                       // what the report draws on, oldest first
   std::vector<std::string> unreadable;                   // records that could not be read, and why
 };

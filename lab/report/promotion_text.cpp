@@ -31,6 +31,7 @@ std::string report_text(const PromotionRecord& record, const Style& style) {
   text += fmt::format("  price           +{} −{} lines\n", p.lines_added, p.lines_removed);
   text += fmt::format("  verified again  {} cases\n", record.verified_cases);
   text += fmt::format("  evidence        {} ledger lines\n", p.evidence.size());
+  if (!record.report.empty()) text += fmt::format("  page            {}\n", record.report);
   if (p.forced) text += fmt::format("  {}          {}\n", style.warn("forced"), p.why);
   return text;
 }

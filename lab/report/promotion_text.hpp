@@ -14,6 +14,7 @@ struct PromotionRecord : RecordHeader {
   std::string answer;
   int64_t verified_cases = 0;
   std::string patch;
+  std::string report;    // the page with the evidence, or empty
   std::optional<Provenance> provenance;
 
   template <class Self, class V>
@@ -24,6 +25,7 @@ struct PromotionRecord : RecordHeader {
     v("answer", self.answer, "answer of promotion-check before");
     v("verified_cases", self.verified_cases, "cases of the verify that promote ran itself");
     v("patch", self.patch, "unified diff from champion to candidate");
+    v("report", self.report, "file with the whole evidence as a page, or empty");
     v("provenance", self.provenance, "why the champion is what it is; null when refused");
   }
 };

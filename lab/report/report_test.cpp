@@ -196,7 +196,7 @@ TEST(bench_text, tells_an_improvement) {
             "  forward    C=128 N=512           6   10.0 µs     8.0 µs  0.800       0.900  65.5        82 %\n"
             "  decides: cold seam time per step, ratio 0.8000; 95 % t [-25.00 %, -15.00 %], signed-rank "
             "[-30.00 %, -10.00 %]; δ 2.0 %\n"
-            "  6 processes, 1,200 ABBA blocks, 9,600 timed calls, 960 of them verified; controls: agree\n"
+            "  6 processes, 1,200 ABBA blocks, 9,600 timed calls, 960 calls verified; controls: agree\n"
             "verdict: improved: -20.00 % seam time per step against the champion (100.0 µs → 80.0 µs), 95 % "
             "[-25.00 %, -15.00 %]\n");
 }

@@ -4,6 +4,7 @@ import hashlib
 import json
 import shutil
 import unittest
+from pathlib import Path
 
 import lab
 from lab import LabTest, pointwise_kernel
@@ -58,9 +59,14 @@ class Life(LabTest):
         ready = self.record("promote", "--workspace", "mine", "--force", "--why", "a test of the tool")
         self.assertEqual(ready["status"], "patch-ready")
         self.assertEqual(tree(self.targets), before)
+        self.assertNotIn("became the champion", Path(ready["report"]).read_text())
 
         done = self.record("promote", "--workspace", "mine", "--apply", "--force", "--why", "a test of the tool")
         self.assertEqual(done["status"], "promoted")
+        page = Path(done["report"]).read_text()
+        self.assertIn(self.ledger.parent / "reports", Path(done["report"]).parents)
+        self.assertIn("How this kernel became the champion", page)
+        self.assertIn("a test of the tool", page)
         after = tree(self.targets)
         changed = {name for name in before | after if before.get(name) != after.get(name)}
         self.assertEqual(changed, {"activation_pointwise/kernel.cpp", "activation_pointwise/provenance.json"})

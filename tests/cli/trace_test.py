@@ -8,7 +8,7 @@ import subprocess
 import time
 import unittest
 
-from lab import ENVIRONMENT, LabTest
+from lab import ENVIRONMENT, HOME, LabTest
 
 
 class Captures(LabTest):
@@ -77,7 +77,16 @@ class Captures(LabTest):
         self.assertIn(other["status"], ("missing-tool", "missing-runtime"))
         self.assertTrue((self.folder / "t/gpu.metadata.json").exists())
         self.assert_refused(self.lab("capture", "--output", "t/x", "--tensors"), 5, "--tensors")
-        self.assert_refused(self.lab("capture", "--output", "t/x", "--", "sleep", "1"), 5, "CUPTI")
+
+    def test_another_trainer_is_captured_and_filed_under_its_name(self):
+        record = self.record("capture", "--output", "t/other", "--preset", "smoke", "--quick", "--", str(HOME / "bin/kernel-lab-train"))
+        self.assertEqual((record["status"], record["preset"]), ("ok", "external:kernel-lab-train"))
+        self.assertEqual(record["plan"]["preset"], "smoke")
+        self.assertEqual(self.ledger_lines()[-1]["preset"], "external:kernel-lab-train")
+        many = self.lab("capture", "--output", "t/x", "--", str(HOME / "bin/kernel-lab-train"))
+        self.assert_refused(many, 2, "--preset")
+        self.assert_refused(self.lab("capture", "--output", "t/x", "--", "sleep", "1"), 3, "docs/trainer-protocol.md")
+        self.assert_refused(self.lab("capture", "--output", "t/x", "--", "./no-such-trainer"), 5, "no-such-trainer")
 
     def test_a_prefix_that_cannot_be_written_and_one_that_is_missing(self):
         self.assert_refused(self.lab("capture", "--output", "/proc/nowhere/t", "--preset", "smoke"), 1, "/proc/nowhere")

@@ -2,10 +2,12 @@
 
 #include <lab/core/hash.hpp>
 #include <lab/integration/capture.hpp>
+#include <lab/integration/trainer_client.hpp>
 #include <lab/report/trace_text.hpp>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 namespace kl::app {
 namespace {
@@ -44,13 +46,24 @@ Result<Json> newest_bench(const Context& context, const CaptureRequest& request)
   return reading.events.empty() ? Json() : reading.events.back().details.value("record", Json());
 }
 
+// --preset, else the only one that the program has for this engine.
+Result<std::string> preset_of_program(const CaptureRequest& request, const std::string& flag) {
+  if (!flag.empty()) return flag;
+  const TrainerClient trainer(request.trainer, request.trainer_arguments);
+  KL_TRY(const auto presets, trainer.presets());
+  std::vector<std::string> names;
+  for (const auto& preset : presets)
+    if (!preset.device || *preset.device == request.engine->name()) names.push_back(preset.name);
+  if (names.size() == 1) return names.front();
+  return make_error(Status::usage, fmt::format("{} has {} presets for engine {}: {}", trainer.program().string(), names.size(),
+                                               request.engine->name(), fmt::join(names, ", ")),
+                    "choose one with --preset");
+}
+
 Result<Answer> run_capture(Context& context, const Flags& flags) {
-  if (flags.tensors || !flags.program.empty())
-    return make_error(Status::missing_tool,
-                      flags.tensors ? "captures of a seam's inputs (--tensors) are not built"
-                                    : "captures of other programs need the CUPTI collector, which is not built",
-                      flags.tensors ? "leave --tensors out: verify draws its own inputs"
-                                    : "run `nsys profile` and `nsys export --type sqlite`; kernel-lab trace summary reads what comes of it");
+  if (flags.tensors)
+    return make_error(Status::missing_tool, "captures of a seam's inputs (--tensors) are not built",
+                      "leave --tensors out: verify draws its own inputs");
   const Catalogue catalogue = Catalogue::search(context.target_path);
   CaptureRequest request;
   Target target;
@@ -68,7 +81,14 @@ Result<Answer> run_capture(Context& context, const Flags& flags) {
   }
   request.engine = context.engine;
   request.catalogue = &catalogue;
-  KL_TRY(request.preset, choose_preset(context, flags.preset, workspace_preset));
+  if (flags.program.empty()) {
+    KL_TRY(request.preset, choose_preset(context, flags.preset, workspace_preset));
+  } else {
+    request.trainer = flags.program.front();
+    request.trainer_arguments.assign(flags.program.begin() + 1, flags.program.end());
+    KL_TRY(request.preset, preset_of_program(request, flags.preset));
+    request.filed_under = fmt::format("external:{}", request.trainer.stem().string());
+  }
   KL_TRY(request.overrides, overrides_of(flags.settings));
   if (request.target != nullptr) {
     KL_TRY(request.bench, newest_bench(context, request));
@@ -103,7 +123,8 @@ Command command_capture() {
   command.name = "capture";
   command.summary = "a trace of the real trainer over steady steps";
   command.examples = {"capture --output results/traces/smoke --preset smoke", "capture --output mine/trace --workspace mine --quick",
-                      "capture --output t --preset cpu-balanced --steps 50 --set rows=2"};
+                      "capture --output t --preset cpu-balanced --steps 50 --set rows=2",
+                      "capture --output t --preset tiny -- python3 my_trainer.py   (speaks docs/trainer-protocol.md)"};
   command.flags = [flags](CLI::App& app) {
     app.add_option("--output", flags->output, "prefix: writes PREFIX.sqlite and PREFIX.metadata.json")->required()->type_name("PREFIX");
     app.add_option("--preset", flags->preset, "trainer operating point")->type_name("NAME");
@@ -116,7 +137,7 @@ Command command_capture() {
     app.add_flag("--tensors", flags->tensors, "also keep the seams' inputs");
     app.add_option("--set", flags->settings, "preset field of the trainer; repeatable")->type_name("FIELD=VALUE")->allow_extra_args(false);
     app.add_option("--seed", flags->seed, "initial weights and order of tokens");
-    app.add_option("program", flags->program, "after --: another program to capture")->type_name("CMD");
+    app.add_option("program", flags->program, "after --: another trainer that speaks docs/trainer-protocol.md")->type_name("CMD");
   };
   command.run = [flags](Context& context) { return run_capture(context, *flags); };
   return command;

@@ -1,32 +1,11 @@
 #include "records.hpp"
-#include "session.hpp"
+#include "report_page.hpp"
 
-#include <lab/core/clock.hpp>
 #include <lab/report/assessment_text.hpp>
-#include <lab/report/evidence_page.hpp>
 
 #include <CLI/CLI.hpp>
 
 namespace kl::app {
-namespace {
-
-// Reads the records and samples behind the assessment; what was measured is not judged again.
-Result<Page> report_page(const Context& context, const Assessment& assessment) {
-  KL_TRY(const Target target, Catalogue::search(context.target_path).find(assessment.target));
-  KL_TRY(const LedgerReading reading, Ledger(context.ledger).query({.engine = assessment.engine,
-                                                                    .event_types = assessed_event_types()}));
-  ReportRequest request;
-  request.assessment = assessment;
-  request.seam = target.seam;
-  request.events = reading.events;
-  request.objects = context.objects().root();
-  request.samples = context.samples().root();
-  request.command_prefix = "kernel-lab" + context.global_flags;
-  request.written_at = utc_now();
-  return evidence_page(gather_report(request));
-}
-
-}  // namespace
 
 Command command_evidence() {
   struct Flags {
@@ -53,7 +32,7 @@ Command command_evidence() {
       answer.text = evidence_text(assessment, context.style);
       answer.next = assessment.next.command;
     } else if (!context.json) {
-      KL_TRY(const Page page, report_page(context, assessment));
+      KL_TRY(const Page page, report_page(context, Catalogue::search(context.target_path), assessment));
       answer.text = flags->format == "html" ? page_html(page) : page_markdown(page);
       answer.is_document = true;
     }

@@ -1,7 +1,8 @@
-#include "session.hpp"
+#include "report_page.hpp"
 #include "verify_run.hpp"
 
 #include <lab/core/clock.hpp>
+#include <lab/core/files.hpp>
 #include <lab/core/hash.hpp>
 #include <lab/flow/promotion.hpp>
 #include <lab/ledger/git_state.hpp>
@@ -47,6 +48,16 @@ void gather_gains(const Assessment& assessment, Provenance& provenance) {
       if (line.metric_value && (line.metric_name == "speed_up" || line.metric_name == "time_ratio"))
         provenance.gains[line.metric_name] = *line.metric_value;
     }
+}
+
+// The evidence as a page, named by the kernel it is about.
+Result<std::string> write_report(const Context& context, const Catalogue& catalogue, const Assessment& assessment) {
+  KL_TRY(const Page page, report_page(context, catalogue, assessment));
+  const fs::path folder = context.results() / "reports";
+  KL_CHECK(make_directories(folder));
+  const fs::path file = folder / fmt::format("{}-{}-{}.html", assessment.target, assessment.engine, short_hash(assessment.candidate_hash));
+  KL_CHECK(write_file_atomic(file, page_html(page)));
+  return file.string();
 }
 
 Result<Answer> run_promote(Context& context, const Flags& flags) {
@@ -131,8 +142,20 @@ Result<Answer> run_promote(Context& context, const Flags& flags) {
   provenance.lines_added = patch.diff.lines_added;
   provenance.lines_removed = patch.diff.lines_removed;
   record.provenance = provenance;
+  // A page that cannot be written is said and stops nothing.
+  const auto leave_report = [&](const Result<Assessment>& standing) {
+    const auto file = standing.ok() ? write_report(context, session.catalogue, *standing) : Result<std::string>(standing.error());
+    if (file.ok())
+      record.report = *file;
+    else
+      context.note(fmt::format("no page of the evidence: {}", file.error().what));
+  };
+  const auto standing_now = [&] {
+    return assess_now(context, session.catalogue, session.target, session.preset, session.kernel(), session.workspace.folder.string());
+  };
   if (!flags.apply) {
     record.status = Status::patch_ready;
+    leave_report(standing_now());
     return answer_with(command_line(context, flags.hash.empty() ? fmt::format("promote --workspace {} --apply", flags.workspace)
                                                                 : fmt::format("promote --hash {} --apply", flags.hash)));
   }
@@ -148,6 +171,7 @@ Result<Answer> run_promote(Context& context, const Flags& flags) {
   KL_TRY(const LedgerEvent event, record_event(context, "promotion", record, "lines_added",
                                                static_cast<double>(applied->lines_added),
                                                {{"provenance", to_json(*applied)}, {"forced", flags.force}, {"why", flags.why}}));
+  leave_report(standing_now());
   return answer_with(command_line(context, fmt::format("evidence --target {}", session.target.key)));
 }
 
