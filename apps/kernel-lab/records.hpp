@@ -190,7 +190,7 @@ struct DoctorRecord : RecordHeader {
   template <class Self, class V>
   static void describe(Self& self, V& v) {
     RecordHeader::describe_header(self, v);
-    v("sections", self.sections, "lines by engine, then tools, confinement and files");
+    v("sections", self.sections, "lines by engine, then tools, confinement, timing (which decides nothing) and files");
   }
 };
 

@@ -45,6 +45,11 @@ class CpuEngine : public Engine {
     const auto& found = compiler();
     lines.push_back(found.ok() ? DoctorLine{"compiler", Status::ok, found->version(), ""}
                                : DoctorLine{"compiler", found.error().status, "", found.error().remedy});
+    if (found.ok()) {
+      const auto run_times = cpu::sanitizers();
+      lines.push_back(run_times.ok() ? DoctorLine{"sanitizers", Status::ok, "address, undefined behaviour", ""}
+                                     : DoctorLine{"sanitizers", run_times.error().status, run_times.error().what, run_times.error().remedy});
+    }
     return lines;
   }
 

@@ -126,6 +126,18 @@ class EveryRecord(LabTest):
         self.assert_valid(record)
         self.assertEqual(done.returncode, 0 if record["status"] == "ok" else 5, record["reason"])
         self.assertIn("engine cpu", record["sections"])
+        for section, lines in record["sections"].items():
+            for line in lines:
+                self.assertTrue(line["status"] == "ok" or line["remedy"] or section == "timing", line)
+        self.assertIn("results", [line["name"] for line in record["sections"]["files"]])
+
+    def test_of_a_doctor_where_results_cannot_be_kept(self):
+        self.ledger = Path("/proc/nowhere/ledger.jsonl")
+        done = self.lab("--json", "doctor")
+        record = json.loads(done.stdout)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("/proc/nowhere", record["reason"])
+        self.assertIn("--ledger", record["remedy"])
 
     def test_of_verify_champions(self):
         record = self.record("verify", "--champions", "--preset", "smoke")
