@@ -5,7 +5,7 @@
 // cannot.
 #pragma once
 
-#include <trainer/safetensors.hpp>
+#include <lab/core/safetensors.hpp>
 #include <trainer/session.hpp>
 
 namespace kl::trainer {

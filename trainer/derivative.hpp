@@ -2,7 +2,7 @@
 // same model can be held against the trainer.
 #pragma once
 
-#include <trainer/safetensors.hpp>
+#include <lab/core/safetensors.hpp>
 #include <trainer/session.hpp>
 
 namespace kl::trainer {

@@ -1,7 +1,7 @@
 // What an optimiser keeps from step to step, in host memory.
 #pragma once
 
-#include <trainer/safetensors.hpp>
+#include <lab/core/safetensors.hpp>
 
 #include <vector>
 

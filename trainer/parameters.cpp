@@ -114,4 +114,11 @@ void initialise(const Layout& layout, const Config& config, std::span<float> wei
   }
 }
 
+std::vector<NamedTensor> named_tensors(const Layout& layout, std::span<float> weights) {
+  std::vector<NamedTensor> tensors;
+  for (const Parameter& p : layout.parameters())
+    tensors.push_back({p.name, p.shape, weights.subspan(static_cast<size_t>(p.offset), static_cast<size_t>(p.size))});
+  return tensors;
+}
+
 }  // namespace kl::trainer

@@ -1,6 +1,7 @@
 // The parameters: one flat array, described by a layout; weights and gradients share the layout.
 #pragma once
 
+#include <lab/core/safetensors.hpp>
 #include <trainer/config.hpp>
 
 #include <span>
@@ -56,6 +57,9 @@ class Layout {
   Offsets offsets_;
   int64_t size_ = 0;
 };
+
+// The parameters of a layout, as tensors.
+std::vector<NamedTensor> named_tensors(const Layout& layout, std::span<float> weights);
 
 template <class R>
 struct LayerView {

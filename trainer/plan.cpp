@@ -29,6 +29,9 @@ Result<Plan> read_plan(const std::filesystem::path& path) {
                       plan.ranges->first > plan.steps || plan.ranges->last() >= plan.steps))
     return refuse("ranges of " + std::to_string(plan.ranges->steps) + " steps, one in " + std::to_string(plan.ranges->every) +
                   " from " + std::to_string(plan.ranges->first) + ", are not among " + std::to_string(plan.steps));
+  if (plan.tensors && (plan.tensors->folder.empty() || plan.tensors->step < 0 || plan.tensors->step >= plan.steps))
+    return refuse("tensors of step " + std::to_string(plan.tensors->step) + " in '" + plan.tensors->folder + "': a folder and one of " +
+                  std::to_string(plan.steps) + " steps are wanted");
   if (plan.mode == "replay" && !plan.replay) return refuse("mode is replay and `replay` is missing");
   return plan;
 }

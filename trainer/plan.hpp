@@ -51,6 +51,16 @@ struct RangePlan {
     v("every", self.every, "one in so many");
   }
 };
+// What the seams are called with in one timed step, counted from 0.
+struct TensorPlan {
+  std::string folder;
+  int64_t step = 0;
+  template <class Self, class V>
+  static void describe(Self& self, V& v) {
+    v("folder", self.folder, "where SEAM.K.safetensors go");
+    v("step", self.step, "the step");
+  }
+};
 struct Replay {
   std::vector<std::string> weights;
   std::vector<int64_t> batches;
@@ -79,6 +89,7 @@ struct Plan {
   std::optional<Snapshots> snapshots;
   std::optional<Turns> turns;
   std::optional<RangePlan> ranges;
+  std::optional<TensorPlan> tensors;
   std::optional<Replay> replay;
 
   template <class Self, class V>
@@ -98,6 +109,7 @@ struct Plan {
     v("snapshots", self.snapshots, "weights to keep");
     v("turns", self.turns, "how the timed steps are cut");
     v("ranges", self.ranges, "the timed steps whose ranges are written");
+    v("tensors", self.tensors, "the timed step whose seams' inputs are kept");
     v("replay", self.replay, "what to replay");
   }
 };

@@ -3,10 +3,11 @@
 #include <lab/core/clock.hpp>
 #include <lab/core/files.hpp>
 #include <lab/core/installation.hpp>
+#include <lab/core/safetensors.hpp>
 #include <lab/engine/fingerprint_class.hpp>
 #include <trainer/checkpoint.hpp>
 #include <trainer/range_log.hpp>
-#include <trainer/safetensors.hpp>
+#include <trainer/tensor_log.hpp>
 #include <trainer/turns.hpp>
 
 #include <algorithm>
@@ -81,9 +82,17 @@ Outcome write_ranges(const StepResult& step, const RangeLog& log, const EventStr
                                  {"dropped", log.dropped()}});
 }
 
-Result<StepResult> recorded_step(Session& session, double progress, RangeLog* log) {
+Result<StepResult> recorded_step(Session& session, double progress, RangeLog* log, TensorLog* tensors) {
   const Recording recording(log);
+  const TensorRecording tensor_recording(tensors);
   return session.step(progress);
+}
+
+Outcome write_tensors(const StepResult& step, const TensorLog& log, const fs::path& folder, const EventStream& events) {
+  KL_TRY(const std::vector<fs::path> files, log.write(folder));
+  Json names = Json::array();
+  for (const fs::path& file : files) names.push_back(file.string());
+  return events.write("tensors", {{"step", step.index}, {"files", std::move(names)}});
 }
 
 Outcome save_weights(Session& session, const fs::path& file) {
@@ -137,10 +146,17 @@ Result<RunSummary> train(Session& session, const RunOptions& options, const Even
   if (options.ranges && session.config().device != "cpu")
     return make_error(Status::missing_tool, "the ranges of a step on " + session.config().device + " are not written",
                       "a step there is one graph, which only a CUPTI collector sees into; leave `ranges` out");
+  if (options.tensors && session.config().device != "cpu")
+    return make_error(Status::missing_tool, "the seams' inputs on " + session.config().device + " are not kept",
+                      "leave `tensors` out, or take a preset of device cpu");
   KL_CHECK(write_start(session, events));
   RunSummary summary;
   std::optional<RangeLog> log;
   if (options.ranges) log.emplace();
+  std::optional<TensorLog> tensors;
+  if (options.tensors) {
+    KL_TRY(tensors, TensorLog::create(session.config()));
+  }
   int64_t timed_steps = 0;
   const RunSteps steps(options.warmup_steps, options.steps, options.turns);
   KL_TRY(TurnChannel turn, TurnChannel::open(options.turns));
@@ -156,9 +172,11 @@ Result<RunSummary> train(Session& session, const RunOptions& options, const Even
     if (steps.waits_before(i)) KL_CHECK(turn.wait());
     const bool warmup = !steps.timed(i);
     const bool recorded = log && !warmup && options.ranges->holds(timed_steps);
+    const bool kept = tensors && !warmup && timed_steps == options.tensors->step;
     if (!warmup) ++timed_steps;
-    KL_TRY(const StepResult step, recorded_step(session, progress, recorded ? &*log : nullptr));
+    KL_TRY(const StepResult step, recorded_step(session, progress, recorded ? &*log : nullptr, kept ? &*tensors : nullptr));
     KL_CHECK(write_step(session, step, warmup, events));
+    if (kept) KL_CHECK(write_tensors(step, *tensors, options.tensors->folder, events));
     if (recorded) KL_CHECK(write_ranges(step, *log, events));
     if (step.runaway)
       return make_error(Status::execution_failed,
@@ -260,6 +278,7 @@ Outcome carry_out(const Plan& plan, const EventStream& events) {
   options.snapshots = plan.snapshots;
   options.turns = plan.turns;
   options.ranges = plan.ranges;
+  options.tensors = plan.tensors;
   KL_TRY(const RunSummary unused, train(*session, options, events));
   static_cast<void>(unused);
   return {};

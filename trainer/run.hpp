@@ -17,6 +17,7 @@ struct RunOptions {
   std::optional<Snapshots> snapshots;
   std::optional<Turns> turns;  // by steps only
   std::optional<RangePlan> ranges;  // where the CPU is the device
+  std::optional<TensorPlan> tensors;  // where the CPU is the device
   std::string save;       // weights after the last step, before evaluation; empty: none
   std::string checkpoint;        // written every so many steps, when the run is stopped, and before evaluation
   int64_t checkpoint_every = 0;  // 0: not while it runs

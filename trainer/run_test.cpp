@@ -1,5 +1,5 @@
+#include <lab/core/safetensors.hpp>
 #include <trainer/run.hpp>
-#include <trainer/safetensors.hpp>
 #include <trainer/test_corpus.hpp>
 #include <trainer/test_libraries.hpp>
 

@@ -6,6 +6,7 @@
 #include <lab/core/near.hpp>
 #include <trainer/contract.hpp>
 #include <trainer/range_log.hpp>
+#include <trainer/tensor_log.hpp>
 
 #include <algorithm>
 
@@ -92,6 +93,7 @@ Result<std::unique_ptr<SeamSet>> SeamSet::open(const Config& config, const SeamF
 
 void SeamSet::run(Seam seam, int operation, int site, std::initializer_list<const void*> inputs,
                   std::initializer_list<void*> outputs) {
+  if (TensorLog* log = TensorLog::current()) log->add(seam, operation, site, inputs, outputs);
   const RangeScope range(seam, operation);
   seams_.at(seam).run(operation, site, inputs, outputs);
 }

@@ -15,6 +15,7 @@ VerifyRecord run_verify(const Context& context, const VerifyRun& run) {
   request.full = run.full;
   request.sanitize = run.sanitize;
   request.seed = run.seed;
+  request.captured = run.captured;
   request.progress = context.progress;
   VerifyRecord record = verify(request);
   record.workspace = run.workspace;

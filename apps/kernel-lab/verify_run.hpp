@@ -19,6 +19,7 @@ struct VerifyRun {
   bool full = false;
   bool sanitize = false;
   std::optional<uint64_t> seed;
+  std::vector<CapturedCall> captured = {};
 };
 
 VerifyRecord run_verify(const Context& context, const VerifyRun& run);

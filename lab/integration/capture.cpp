@@ -30,6 +30,33 @@ constexpr int64_t kEvery = 3;
 constexpr double kTimeoutSeconds = 3600;
 
 fs::path with_suffix(const fs::path& prefix, const char* suffix) { return prefix.string() + suffix; }
+// Where a trainer writes tensors, so that those of an earlier capture stay until these are whole.
+fs::path part_folder(const fs::path& prefix) { return with_suffix(prefix, ".tensors.part"); }
+
+// The tensors alone: files of other names stay, and the folder with them.
+void forget_tensors(const fs::path& folder) {
+  std::error_code code;
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::directory_iterator(folder, code))
+    if (entry.path().extension() == ".safetensors") files.push_back(entry.path());
+  for (const fs::path& file : files) fs::remove(file, code);
+  fs::remove(folder, code);
+}
+
+// This capture's in the place of an earlier one's under the same prefix; none, if it has none.
+Outcome replace_tensors(const fs::path& prefix) {
+  const fs::path from = part_folder(prefix), to = tensor_folder(prefix);
+  forget_tensors(to);
+  std::error_code code;
+  if (!fs::is_directory(from, code)) return {};
+  KL_CHECK(make_directories(to));
+  for (const auto& entry : fs::directory_iterator(from, code)) {
+    fs::rename(entry.path(), to / entry.path().filename(), code);
+    if (code) return make_error(Status::error, fmt::format("cannot move {} to {}: {}", entry.path().string(), to.string(), code.message()), "free the folder's name");
+  }
+  fs::remove(from, code);
+  return {};
+}
 
 class Capture {
  public:
@@ -125,6 +152,11 @@ class Capture {
   Outcome trace() {
     plan_.steps = 1 + kEvery * record_.steps;
     plan_.ranges = RangeRequest{1, record_.steps, kEvery};
+    if (request_.tensors) {
+      // A step of its own, so that no captured step has one beside it that copied tensors.
+      plan_.tensors = TensorRequest{fs::absolute(part_folder(request_.output)), plan_.steps};
+      ++plan_.steps;
+    }
     plan_.skip_eval = !request_.include_eval;
     record_.every = kEvery;
     record_.first_step = kWarmupSteps + 1;
@@ -142,7 +174,21 @@ class Capture {
     if (!run.evals.empty())
       record_.evaluation = {{"step", run.evals.back().step}, {"val_bpb", run.evals.back().val_bpb}, {"val_loss", run.evals.back().val_loss}};
     record_.overhead = overhead_of(run);
+    if (request_.tensors) KL_CHECK(list_tensors(run));
     return write(run);
+  }
+
+  Outcome list_tensors(const TrainerRun& run) {
+    if (run.tensor_files.empty())
+      return make_error(Status::capture_unavailable, fmt::format("{} wrote no `tensors` event", trainer_.program().string()),
+                        "leave --tensors out; docs/trainer-protocol.md says what a trainer writes");
+    for (const std::string& file : run.tensor_files) {
+      KL_TRY(const std::string hash, sha256_file(file));
+      std::error_code code;
+      const fs::path kept = tensor_folder(request_.output) / fs::path(file).filename();
+      record_.tensor_files.push_back({kept.string(), static_cast<int64_t>(fs::file_size(file, code)), hash});
+    }
+    return {};
   }
 
   // What ends early is a failed capture; what it says is kept.
@@ -211,6 +257,7 @@ Outcome check_output(const fs::path& prefix) {
 }  // namespace
 
 fs::path trace_file(const fs::path& prefix) { return with_suffix(prefix, ".sqlite"); }
+fs::path tensor_folder(const fs::path& prefix) { return with_suffix(prefix, ".tensors"); }
 fs::path metadata_file(const fs::path& prefix) { return with_suffix(prefix, ".metadata.json"); }
 
 stats::Interval capture_overhead(const std::vector<double>& step_ns, const std::vector<size_t>& captured, int64_t every) {
@@ -237,7 +284,9 @@ Result<CaptureRecord> capture(const CaptureRequest& request) {
   record.device = fingerprint_class(*request.engine);
   record.identity.fingerprint_class = record.device.hash();
   record.bench = request.bench;
-  const Outcome outcome = Capture(request, record).run();
+  forget_tensors(part_folder(request.output));
+  Outcome outcome = Capture(request, record).run();
+  if (outcome.ok()) outcome = replace_tensors(request.output);
   record.status = Status::ok;
   if (!outcome.ok()) {
     // Whatever the trainer did wrong, the capture failed.
@@ -252,6 +301,8 @@ Result<CaptureRecord> capture(const CaptureRequest& request) {
     // A trace of an earlier capture under this name would pass for this one's, one without metadata for anything.
     std::error_code code;
     fs::remove(trace_file(request.output), code);
+    forget_tensors(tensor_folder(request.output));
+    forget_tensors(part_folder(request.output));
   }
   if (!written.ok()) return written.error();
   return record;

@@ -27,6 +27,7 @@ struct CaptureRequest {
   int64_t steps = 0;                             // captured ones
   bool quick = false;
   bool include_eval = false;
+  bool tensors = false;                          // also PREFIX.tensors/, of a step behind the window
   uint64_t seed = 1;
   const Target* target = nullptr;                // with a workspace: whose seam runs `candidate`
   std::filesystem::path candidate;
@@ -80,6 +81,7 @@ struct CaptureRecord : RecordHeader {
   double covered_share = 0;
   stats::Interval overhead;                // log(captured step / uncaptured ones)
   std::vector<ReportFile> report_files;
+  std::vector<ReportFile> tensor_files;
   std::vector<int> return_codes;
   std::string failure_reason;
   Json evaluation = nullptr;
@@ -108,6 +110,7 @@ struct CaptureRecord : RecordHeader {
     v("covered_share", self.covered_share, "share of the window inside a range, or on the device");
     v("overhead", self.overhead, "log(captured step / uncaptured ones before and after it), median");
     v("report_files", self.report_files, "what was written");
+    v("tensor_files", self.tensor_files, "what the seams were called with in one step, if asked for");
     v("return_codes", self.return_codes, "of the processes that were run; a signal is negative");
     v("failure_reason", self.failure_reason, "why there is no trace, or empty");
     v("evaluation", self.evaluation, "of the trained weights, if asked for");
@@ -116,6 +119,7 @@ struct CaptureRecord : RecordHeader {
 };
 
 std::filesystem::path trace_file(const std::filesystem::path& prefix);
+std::filesystem::path tensor_folder(const std::filesystem::path& prefix);
 std::filesystem::path metadata_file(const std::filesystem::path& prefix);
 
 // Status ok, missing_tool, missing_runtime, capture_unavailable (the trainer writes no ranges), capture_failed,

@@ -33,6 +33,7 @@ Json plan_json(const TrainerPlan& plan, const std::filesystem::path& events) {
   if (plan.snapshots)
     json["snapshots"] = {{"folder", plan.snapshots->folder.string()},
                          {"steps", plan.snapshots->steps}};
+  if (plan.tensors) json["tensors"] = {{"folder", plan.tensors->folder.string()}, {"step", plan.tensors->step}};
   if (plan.ranges)
     json["ranges"] = {{"first", plan.ranges->first}, {"steps", plan.ranges->steps}, {"every", plan.ranges->every}};
   if (plan.replay) {

@@ -40,6 +40,12 @@ struct RangeRequest {
   int64_t every = 1;  // one in so many
 };
 
+// Of timed step `step`, counted from 0, what the seams are called with.
+struct TensorRequest {
+  std::filesystem::path folder;
+  int64_t step = 0;
+};
+
 struct ReplayRequest {
   std::vector<std::filesystem::path> weights;
   std::vector<int64_t> batches;
@@ -59,6 +65,7 @@ struct TrainerPlan {
   std::optional<PerturbRequest> perturb;
   std::optional<SnapshotRequest> snapshots;
   std::optional<RangeRequest> ranges;
+  std::optional<TensorRequest> tensors;
   std::optional<ReplayRequest> replay;  // present: mode "replay"
 
   int64_t turn_count() const { return turns ? steps / turns->steps : 0; }

@@ -99,6 +99,10 @@ void read_event(const Json& event, TrainerRun& run) {
     run.start = read_start(event);
   } else if (kind == "step") {
     run.steps.push_back(read_step(event));
+  } else if (kind == "tensors") {
+    if (const auto files = event.find("files"); files != event.end() && files->is_array())
+      for (const Json& file : *files)
+        if (file.is_string()) run.tensor_files.push_back(file.get<std::string>());
   } else if (kind == "ranges") {
     run.ranges.push_back(read_ranges(event));
   } else if (kind == "eval") {

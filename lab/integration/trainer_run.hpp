@@ -83,6 +83,7 @@ struct TrainerRun {
   std::optional<TrainerStart> start;
   std::vector<TrainerStep> steps;
   std::vector<TrainerRanges> ranges;
+  std::vector<std::string> tensor_files;
   std::vector<TrainerEval> evals;
   std::vector<ReplayedBatch> replays;
   std::optional<int64_t> memory_peak_bytes;

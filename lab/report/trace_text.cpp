@@ -66,6 +66,11 @@ std::string capture_text(const CaptureRecord& record, const Style& style) {
                 : "  too few steps to say what capturing costs\n";
     for (const auto& file : record.report_files)
       text += fmt::format("  {} ({})\n", file.path, bytes_text(static_cast<double>(file.bytes)));
+    double bytes = 0;
+    for (const auto& file : record.tensor_files) bytes += static_cast<double>(file.bytes);
+    if (!record.tensor_files.empty())
+      text += fmt::format("  {}/: what the seams were called with, {} files ({}), for verify --tensors\n", tensor_folder(record.prefix).string(),
+                          record.tensor_files.size(), bytes_text(bytes));
   }
   text += fmt::format("  {}\n", metadata_file(record.prefix).string());
   return text + verdict_line(style, record.status, record.status == Status::ok ? "captured" : record.reason, record.remedy);

@@ -110,6 +110,14 @@ class Planner {
       if (!group.strides.empty()) add(group);
     }
   }
+  // Real data of a shape that may be there already; of a large one its first rows.
+  void add_captured(const CapturedCall& call) {
+    CaseGroup group{"captured", call.shape.axes, call.shape.dtype, call.shape.scalars, call.shape.absent, {}, call.shape.strides};
+    group.captured = call.tensors;
+    group.tile_rows = tile_rows_of(target_, group, largest_whole_case_);
+    group.cases = {{Distribution::captured, 0, false}};
+    plan_.groups.push_back(std::move(group));
+  }
   CasePlan take() { return std::move(plan_); }
 
  private:
@@ -142,6 +150,7 @@ std::string CaseGroup::name() const {
   for (const auto& [axis, length] : axes) text += fmt::format(" {}={}", axis, length);
   text += " " + dtype;
   for (const std::string& tensor : absent) text += " -" + tensor;
+  if (captured) text += " file " + captured->sha256.substr(0, 12);
   if (tile_rows > 0) text += fmt::format(" of {} rows", tile_rows);
   for (const auto& [tensor, elements] : strides) {
     text += " " + tensor + "@";
@@ -172,7 +181,7 @@ std::string CasePlan::hash() const {
 }
 
 CasePlan plan_cases(const Target& target, const std::vector<SeamShape>& trainer_shapes, bool full,
-                    int64_t largest_whole_case) {
+                    int64_t largest_whole_case, const std::vector<CapturedCall>& captured) {
   Planner planner(target, full, largest_whole_case);
   planner.add_list(target.quick);
   for (const std::string& dtype : target.dtypes) {
@@ -186,6 +195,7 @@ CasePlan plan_cases(const Target& target, const std::vector<SeamShape>& trainer_
   }
   if (full) planner.add_list(target.full);
   for (const SeamShape& shape : trainer_shapes) planner.add_trainer(shape);
+  for (const CapturedCall& call : captured) planner.add_captured(call);
   return planner.take();
 }
 

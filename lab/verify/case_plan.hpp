@@ -4,6 +4,7 @@
 #include <lab/target/axes.hpp>
 #include <lab/target/seam_shape.hpp>
 #include <lab/target/target.hpp>
+#include <lab/verify/captured.hpp>
 #include <lab/verify/inputs.hpp>
 
 #include <map>
@@ -22,13 +23,14 @@ struct Case {
 // Cases of one shape. They run one after the other at the same pointers, so that a kernel which
 // caches by pointer, shape or first value meets changed contents.
 struct CaseGroup {
-  std::string source;  // "list", "trainer", "tail", "absent" or "strided"
+  std::string source;  // "list", "trainer", "tail", "absent", "strided" or "captured"
   std::map<std::string, int64_t> axes;
   std::string dtype;
   std::map<std::string, double> scalars;
   std::vector<std::string> absent;  // optional tensors that are not passed
   std::vector<Case> cases;
   std::map<std::string, std::vector<int64_t>> strides = {};  // elements; others are packed
+  std::shared_ptr<const CapturedTensors> captured = {};  // contents of a group of that source
   int64_t tile_rows = 0;  // distinct rows of a case too large for the oracle; 0: all
 
   std::string name() const;  // "trainer C=128 N=1024 f32"
@@ -44,7 +46,7 @@ struct CasePlan {
 inline constexpr int64_t kLargestWholeCase = int64_t{4} << 20;
 
 CasePlan plan_cases(const Target& target, const std::vector<SeamShape>& trainer_shapes, bool full,
-                    int64_t largest_whole_case = kLargestWholeCase);
+                    int64_t largest_whole_case = kLargestWholeCase, const std::vector<CapturedCall>& captured = {});
 
 // unsupported_target, naming the case list, unless every operation × dtype has strong cases.
 Outcome check_strength(const Target& target, const CasePlan& plan, bool full);

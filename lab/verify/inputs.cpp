@@ -92,6 +92,7 @@ void fill_real_row(const Recipe& recipe, uint64_t row_seed, int64_t index, float
   switch (recipe.distribution) {
     case Distribution::normal:
     case Distribution::permuted_rows:
+    case Distribution::captured:
       return fill_row(row, length, row_seed, [&](uint32_t b) { return normal(b); });
     case Distribution::uniform:
       return fill_row(row, length, row_seed, symmetric);
@@ -184,6 +185,8 @@ std::string_view to_string(Distribution distribution) {
       return "signed-zeros";
     case Distribution::subnormals:
       return "subnormals";
+    case Distribution::captured:
+      return "captured";
     default:
       return "non-finite";
   }

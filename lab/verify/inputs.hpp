@@ -23,6 +23,7 @@ enum class Distribution : uint8_t {
   signed_zeros,  // +0 and -0
   subnormals,    // up to 2^-127, both signs
   non_finite,    // normal, with NaN, +inf and -inf in some rows
+  captured,      // what a trainer passed (captured.hpp); `normal` where a file holds nothing
 };
 inline constexpr std::array kDistributions = {
     Distribution::normal,        Distribution::uniform,     Distribution::heavy_tail,

@@ -40,15 +40,28 @@ Result<Recipe> recipe_of(const Target& target, const TensorSpec& tensor, const C
   return recipe;
 }
 
+// Rows come first in what has them, so fewer of them are the first bytes.
+bool take_captured(const CaseGroup& group, const std::string& name, TensorData& data) {
+  if (!group.captured) return false;
+  const auto found = group.captured->bytes.find(name);
+  const size_t wanted = static_cast<size_t>(data.size()) * element_bytes(data.dtype);
+  if (found == group.captured->bytes.end() || found->second.size() < wanted) return false;
+  data.bytes.assign(found->second.begin(), found->second.begin() + static_cast<std::ptrdiff_t>(wanted));
+  return true;
+}
+
+// `captured_name`: of its contents among a group's captured ones.
 Result<TensorData> draw_tensor(const Target& target, const TensorSpec& tensor,
                                const CaseGroup& group, bool forward, Distribution wanted,
-                               uint64_t seed) {
+                               uint64_t seed, const std::string& captured_name) {
   TensorData data;
   data.name = tensor.name;
   KL_TRY(data.dtype, dtype_of(tensor, group));
   KL_TRY(data.shape, shape_of(tensor, group));
   if (!data.present()) return data;
   data.strides = strides_of(tensor, group);
+  if (take_captured(group, captured_name, data)) return data;
+  if (wanted == Distribution::captured) wanted = Distribution::normal;
   KL_TRY(const Recipe recipe, recipe_of(target, tensor, group, data.shape, forward, wanted));
   data.bytes.resize(static_cast<size_t>(data.size()) * element_bytes(data.dtype));
   fill(data.dtype, recipe, derive_seed(seed, tensor.name), data.bytes.data());
@@ -196,14 +209,14 @@ Result<CaseData> draw_case(const Target& target, const CaseGroup& group, const C
     for (const TensorSpec& input : operation.inputs) {
       if (!drawn.contains(input.name)) {
         KL_TRY(drawn[input.name], draw_tensor(target, input, group, operation.index == KL_FORWARD,
-                                              item.distribution, seed));
+                                              item.distribution, seed, input.name));
       }
       call.inputs.push_back(drawn[input.name]);
     }
     for (const TensorSpec& output : operation.outputs) {
       const uint64_t base_seed = derive_seed(seed, "base of " + operation.name);
       KL_TRY(TensorData tensor,
-             draw_tensor(target, output, group, false, Distribution::normal, base_seed));
+             draw_tensor(target, output, group, false, Distribution::normal, base_seed, before_name(operation.name, output.name)));
       if (output.mode == OutputMode::write) tensor.bytes.clear();
       call.outputs.push_back(std::move(tensor));
     }

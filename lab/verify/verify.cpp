@@ -96,7 +96,7 @@ class Verification {
   Outcome steps() {
     KL_CHECK(request_.engine->usable());
     KL_CHECK(build());
-    plan_ = plan_cases(target_, request_.trainer_shapes, request_.full, request_.largest_whole_case);
+    plan_ = plan_cases(target_, request_.trainer_shapes, request_.full, request_.largest_whole_case, request_.captured);
     record_.cases_planned = plan_.count();
     record_.identity.case_plan = plan_.hash();
     KL_CHECK(check_strength(target_, plan_, request_.full));
@@ -180,7 +180,7 @@ class Verification {
 
   void note_declined(const CaseGroup& group, const Declined& declined) {
     record_.details["declined"].push_back({{"case", group.name()}, {"why", declined.why}});
-    if (group.source == "trainer")
+    if (group.source == "trainer" || group.source == "captured")
       fail({Status::rejected,
             "declines-trainer-shape",
             fmt::format("{} is outside the kernel's domain ({}), and the preset runs it",

@@ -19,6 +19,7 @@ struct VerifyRequest {
   std::filesystem::path kernel;             // the candidate's source
   std::filesystem::path champion;           // the target's champion: its error bounds the candidate's
   std::vector<SeamShape> trainer_shapes;    // of the preset; may be empty
+  std::vector<CapturedCall> captured;       // cases of real data; may be empty
   std::string preset;
   int64_t largest_whole_case = kLargestWholeCase;  // output elements; larger ones repeat rows
   bool full = false;

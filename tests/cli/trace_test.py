@@ -76,7 +76,6 @@ class Captures(LabTest):
         other = self.record("--engine", "cuda", "capture", "--output", "t/gpu", "--preset", "gpu-small", exit_code=5)
         self.assertIn(other["status"], ("missing-tool", "missing-runtime"))
         self.assertTrue((self.folder / "t/gpu.metadata.json").exists())
-        self.assert_refused(self.lab("capture", "--output", "t/x", "--tensors"), 5, "--tensors")
 
     def test_another_trainer_is_captured_and_filed_under_its_name(self):
         record = self.record("capture", "--output", "t/other", "--preset", "smoke", "--quick", "--", str(HOME / "bin/kernel-lab-train"))
@@ -87,6 +86,24 @@ class Captures(LabTest):
         self.assert_refused(many, 2, "--preset")
         self.assert_refused(self.lab("capture", "--output", "t/x", "--", "sleep", "1"), 3, "docs/trainer-protocol.md")
         self.assert_refused(self.lab("capture", "--output", "t/x", "--", "./no-such-trainer"), 5, "no-such-trainer")
+
+    def test_verify_judges_a_kernel_on_what_the_trainer_passed(self):
+        record = self.capture("--tensors")
+        files = [self.folder / file["path"] for file in record["tensor_files"]]
+        self.assertTrue(all(file.exists() for file in files))
+        self.assertIn("activation_pointwise.0.safetensors", [file.name for file in files])
+        self.workspace()
+        plain = self.record("verify", "--workspace", "mine", "--quick", "--preset", "smoke")
+        real = self.record("verify", "--workspace", "mine", "--quick", "--preset", "smoke", "--tensors", "t/smoke.tensors")
+        self.assertEqual((real["status"], real["cases_run"]), ("ok", plain["cases_run"] + 1))
+        self.assertNotEqual(real["identity"]["case_plan"], plain["identity"]["case_plan"])
+
+        mine = self.folder / "t/smoke.tensors/mine.txt"
+        mine.write_text("a note")
+        self.assertEqual(self.capture()["tensor_files"], [])
+        self.assertEqual(list(mine.parent.iterdir()), [mine])
+        self.assert_refused(self.lab("verify", "--workspace", "mine", "--tensors", "t/smoke.tensors"), 2, "holds no captured tensors")
+        self.assert_refused(self.lab("verify", "--workspace", "mine", "--tensors", "t/nowhere"), 2, "t/nowhere")
 
     def test_a_prefix_that_cannot_be_written_and_one_that_is_missing(self):
         self.assert_refused(self.lab("capture", "--output", "/proc/nowhere/t", "--preset", "smoke"), 1, "/proc/nowhere")

@@ -61,9 +61,6 @@ Result<std::string> preset_of_program(const CaptureRequest& request, const std::
 }
 
 Result<Answer> run_capture(Context& context, const Flags& flags) {
-  if (flags.tensors)
-    return make_error(Status::missing_tool, "captures of a seam's inputs (--tensors) are not built",
-                      "leave --tensors out: verify draws its own inputs");
   const Catalogue catalogue = Catalogue::search(context.target_path);
   CaptureRequest request;
   Target target;
@@ -99,6 +96,7 @@ Result<Answer> run_capture(Context& context, const Flags& flags) {
   request.steps = flags.steps;
   request.quick = flags.quick;
   request.include_eval = flags.include_eval;
+  request.tensors = flags.tensors;
   request.seed = flags.seed;
   request.progress = context.progress;
   KL_TRY(const CaptureRecord record, capture(request));
@@ -124,6 +122,7 @@ Command command_capture() {
   command.summary = "a trace of the real trainer over steady steps";
   command.examples = {"capture --output results/traces/smoke --preset smoke", "capture --output mine/trace --workspace mine --quick",
                       "capture --output t --preset cpu-balanced --steps 50 --set rows=2",
+                      "capture --output t --preset smoke --quick --tensors",
                       "capture --output t --preset tiny -- python3 my_trainer.py   (speaks docs/trainer-protocol.md)"};
   command.flags = [flags](CLI::App& app) {
     app.add_option("--output", flags->output, "prefix: writes PREFIX.sqlite and PREFIX.metadata.json")->required()->type_name("PREFIX");
@@ -134,7 +133,7 @@ Command command_capture() {
     app.add_option("--tool", flags->tool, "own, or nsys")->check(CLI::IsMember({"own", "nsys"}));
     app.add_option("--workspace", flags->workspace, "run this workspace's kernel in its seam")->type_name("DIR");
     app.add_flag("--include-eval", flags->include_eval, "evaluate behind the window");
-    app.add_flag("--tensors", flags->tensors, "also keep the seams' inputs");
+    app.add_flag("--tensors", flags->tensors, "also keep what the seams are called with in PREFIX.tensors/, for verify --tensors");
     app.add_option("--set", flags->settings, "preset field of the trainer; repeatable")->type_name("FIELD=VALUE")->allow_extra_args(false);
     app.add_option("--seed", flags->seed, "initial weights and order of tokens");
     app.add_option("program", flags->program, "after --: another trainer that speaks docs/trainer-protocol.md")->type_name("CMD");

@@ -2,6 +2,7 @@
 #include "verify_champions.hpp"
 #include "verify_run.hpp"
 
+#include <lab/core/shell.hpp>
 #include <lab/report/verify_text.hpp>
 
 #include <CLI/CLI.hpp>
@@ -12,7 +13,7 @@ namespace {
 
 struct Flags {
   std::string workspace, preset, device = "auto";
-  std::string target;
+  std::string target, tensors;
   bool champions = false, resume = false, quick = false, full = false, sanitize = false;
   std::optional<uint64_t> seed;
 };
@@ -26,6 +27,7 @@ Command command_verify() {
   command.summary = "is the kernel right? fixed harness, error-model bounds";
   command.examples = {"verify --workspace mine --quick", "verify --workspace mine --full --sanitize",
                       "verify --champions --full --resume", "verify --champions --target rmsnorm",
+                      "verify --workspace mine --tensors t/smoke.tensors   (real data, kept by capture --tensors)",
                       "verify --workspace mine --seed 42   (replays a recorded run)"};
   command.flags = [flags](CLI::App& app) {
     app.add_option("--workspace", flags->workspace, "workspace folder")->type_name("DIR");
@@ -36,6 +38,8 @@ Command command_verify() {
     app.add_flag("--full", flags->full, "the full case list, sanitizers included")->excludes(quick);
     app.add_flag("--sanitize", flags->sanitize, "also under the engine's sanitizers: AddressSanitizer and UBSan, or compute-sanitizer");
     app.add_option("--preset", flags->preset, "trainer operating point whose shapes are checked too")->type_name("NAME");
+    app.add_option("--tensors", flags->tensors, "also judge it on what a trainer passed: a file or folder of capture --tensors")
+        ->excludes(champions)->type_name("PATH");
     app.add_option("--device", flags->device, "auto, cpu, cuda or an index")->type_name("DEVICE");
     app.add_option("--seed", flags->seed, "replays the inputs of a recorded run")->type_name("N");
   };
@@ -45,9 +49,13 @@ Command command_verify() {
       return verify_champions(context, {flags->target, flags->preset, flags->full, flags->sanitize, flags->resume, flags->seed});
     KL_TRY(const Session session, open_session(context, flags->workspace, flags->preset));
     KL_TRY(const fs::path champion, champion_source(context, session.target));
+    std::vector<CapturedCall> captured;
+    if (!flags->tensors.empty()) {
+      KL_TRY(captured, read_captured(flags->tensors, session.target));
+    }
     const VerifyRecord record =
         run_verify(context, {session.target, session.kernel(), champion, session.preset, session.shapes,
-                             session.workspace.folder.string(), flags->full, flags->sanitize, flags->seed});
+                             session.workspace.folder.string(), flags->full, flags->sanitize, flags->seed, std::move(captured)});
     KL_CHECK(record_verify(context, record, session.kernel()));
     Answer answer;
     answer.record = to_json(record);
@@ -60,7 +68,8 @@ Command command_verify() {
     else if (record.status == Status::ok)
       answer.next = command_line(context, fmt::format("bench --workspace {} --quick", workspace));
     else if (record.status == Status::mismatch || record.status == Status::rejected)
-      answer.next = command_line(context, fmt::format("verify --workspace {} --seed {}", workspace, record.seed)) +
+      answer.next = command_line(context, fmt::format("verify --workspace {} --seed {}{}", workspace, record.seed,
+                                                      flags->tensors.empty() ? "" : " --tensors " + shell_word(flags->tensors))) +
                     "   (after mending the kernel)";
     return answer;
   };

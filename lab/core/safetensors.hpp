@@ -1,14 +1,17 @@
 // Tensors on disk in the safetensors layout: 8 bytes of header length, a JSON header, raw values.
 #pragma once
 
-#include <trainer/parameters.hpp>
+#include <lab/core/result.hpp>
 
 #include <filesystem>
 #include <map>
 #include <span>
+#include <string>
+#include <string_view>
 #include <type_traits>
+#include <vector>
 
-namespace kl::trainer {
+namespace kl {
 
 // How the layout spells the type of a value.
 template <class T>
@@ -26,14 +29,13 @@ struct NamedTensor {
       : name(std::move(name_)), shape(std::move(shape_)),
         dtype(safetensors_dtype<typename std::remove_cvref_t<Values>::value_type>()),
         bytes(std::as_writable_bytes(std::span(values))) {}
+  NamedTensor(std::string name_, std::vector<int64_t> shape_, std::string_view dtype_, std::span<std::byte> bytes_)
+      : name(std::move(name_)), shape(std::move(shape_)), dtype(dtype_), bytes(bytes_) {}
   std::string name;
   std::vector<int64_t> shape;
   std::string_view dtype;
   std::span<std::byte> bytes;
 };
-// The parameters of a layout, as tensors.
-std::vector<NamedTensor> named_tensors(const Layout& layout, std::span<float> weights);
-
 using Metadata = std::map<std::string, std::string>;
 
 // Atomic: a full disk leaves the file that was there.
@@ -43,7 +45,18 @@ Outcome write_safetensors(const std::filesystem::path& path, std::span<const Nam
 // the metadata.
 Result<Metadata> read_safetensors(const std::filesystem::path& path,
                                   std::span<const NamedTensor> tensors);
+// Whatever a file holds: bytes as they are there, the length of `bytes` not compared with shape and dtype.
+struct StoredTensor {
+  std::string name, dtype;
+  std::vector<int64_t> shape;
+  std::vector<std::byte> bytes;
+};
+struct SafetensorsFile {
+  Metadata metadata;
+  std::vector<StoredTensor> tensors;  // by name
+};
+Result<SafetensorsFile> read_safetensors_file(const std::filesystem::path& path);
 // The metadata alone.
 Result<Metadata> read_metadata(const std::filesystem::path& path);
 
-}  // namespace kl::trainer
+}  // namespace kl

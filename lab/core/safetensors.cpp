@@ -1,16 +1,17 @@
-#include <trainer/safetensors.hpp>
+#include <lab/core/safetensors.hpp>
 
 #include <lab/core/files.hpp>
+#include <lab/core/json.hpp>
 
 #include <cstring>
 #include <fstream>
 
-namespace kl::trainer {
+namespace kl {
 namespace {
 
 Error broken(const fs::path& path, const std::string& why) {
   return make_error(Status::usage, path.string() + ": " + why,
-                    "give a file that this preset wrote");
+                    "give a whole file of tensors in the safetensors layout, of this preset");
 }
 
 struct File {
@@ -49,15 +50,6 @@ Metadata metadata_of(const Json& header) {
 }
 
 }  // namespace
-
-std::vector<NamedTensor> named_tensors(const Layout& layout, std::span<float> weights) {
-  std::vector<NamedTensor> tensors;
-  for (const Parameter& p : layout.parameters())
-    tensors.push_back(
-        {p.name, p.shape,
-         weights.subspan(static_cast<size_t>(p.offset), static_cast<size_t>(p.size))});
-  return tensors;
-}
 
 Outcome write_safetensors(const fs::path& path, std::span<const NamedTensor> tensors,
                           const Metadata& metadata) {
@@ -104,10 +96,40 @@ Result<Metadata> read_safetensors(const fs::path& path, std::span<const NamedTen
   return metadata_of(file.header);
 }
 
+Result<SafetensorsFile> read_safetensors_file(const fs::path& path) {
+  std::ifstream stream;
+  KL_TRY(const File file, open_file(path, stream));
+  SafetensorsFile read;
+  read.metadata = metadata_of(file.header);
+  for (const auto& [name, entry] : file.header.items()) {
+    if (name == "__metadata__") continue;
+    const auto wrong = [&](const char* what) { return broken(path, name + " " + what); };
+    if (!entry.is_object()) return wrong("is no tensor");
+    const Json dtype = entry.value("dtype", Json()), shape = entry.value("shape", Json());
+    const Json offsets = entry.value("data_offsets", Json());
+    if (!dtype.is_string() || !shape.is_array()) return wrong("has no dtype or no shape");
+    StoredTensor tensor{name, dtype.get<std::string>(), {}, {}};
+    for (const Json& length : shape) {
+      if (!length.is_number_unsigned() || length.get<uint64_t>() > (uint64_t{1} << 40)) return wrong("has a length that is no number of elements");
+      tensor.shape.push_back(length.get<int64_t>());
+    }
+    if (!offsets.is_array() || offsets.size() != 2 || !offsets[0].is_number_unsigned() || !offsets[1].is_number_unsigned())
+      return wrong("has no place in the file");
+    const auto begin = offsets[0].get<uint64_t>(), end = offsets[1].get<uint64_t>();
+    if (begin > end || end > file.data_bytes) return wrong("lies outside the file");
+    tensor.bytes.resize(end - begin);
+    stream.seekg(file.data + static_cast<std::streamoff>(begin));
+    if (!stream.read(reinterpret_cast<char*>(tensor.bytes.data()), static_cast<std::streamsize>(tensor.bytes.size())))
+      return wrong("cannot be read");
+    read.tensors.push_back(std::move(tensor));
+  }
+  return read;
+}
+
 Result<Metadata> read_metadata(const fs::path& path) {
   std::ifstream stream;
   KL_TRY(const File file, open_file(path, stream));
   return metadata_of(file.header);
 }
 
-}  // namespace kl::trainer
+}  // namespace kl
