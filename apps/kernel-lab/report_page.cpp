@@ -1,6 +1,7 @@
 #include "report_page.hpp"
 
 #include <lab/core/clock.hpp>
+#include <lab/flow/external.hpp>
 #include <lab/report/evidence_page.hpp>
 
 namespace kl::app {
@@ -11,7 +12,7 @@ Result<Page> report_page(const Context& context, const Catalogue& catalogue, con
                                                                     .event_types = assessed_event_types()}));
   ReportRequest request;
   request.assessment = assessment;
-  request.seam = target.seam;
+  request.seam = is_external(assessment.preset) ? target.key : target.seam;
   request.events = reading.events;
   request.objects = context.objects().root();
   request.samples = context.samples().root();

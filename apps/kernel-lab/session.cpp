@@ -5,6 +5,7 @@
 #include <lab/core/near.hpp>
 #include <lab/engine/fingerprint_class.hpp>
 #include <lab/flow/evidence.hpp>
+#include <lab/flow/external.hpp>
 #include <lab/integration/seam_libraries.hpp>
 #include <lab/ledger/git_state.hpp>
 #include <lab/verify/harness_hash.hpp>
@@ -55,6 +56,19 @@ Result<std::vector<std::string>> presets_on_path(const Context& context, const T
   return names;
 }
 
+// The default preset that this machine's newest calibration chose; empty: none did.
+Result<std::string> calibrated_default(const Context& context) {
+  KL_TRY(const auto events, calibration_events(context));
+  std::string chosen;
+  for (const auto& event : events) {
+    const std::string preset = event.details.value("record", Json::object()).value("default_preset", "");
+    if (!preset.empty()) chosen = preset;
+  }
+  return chosen;
+}
+
+constexpr const char* kSmallestPreset = "smoke";
+
 }  // namespace
 
 Outcome require_usable(const Context& context) { return context.engine->usable(); }
@@ -99,30 +113,38 @@ Result<std::optional<Calibration>> calibration_on_file(const Context& context, c
 
 Result<std::string> choose_preset(const Context& context, const std::string& flag, const std::string& workspace_preset) {
   std::string chosen = !flag.empty() ? flag : workspace_preset;
+  if (is_external(chosen))
+    return make_error(Status::usage, fmt::format("{} is an imported trace: the lab cannot run the program it is of", chosen),
+                      fmt::format("give a preset of the lab's trainer (--preset {}; `kernel-lab-train presets` lists them), or let your "
+                                  "trainer join (docs/trainer-protocol.md)", kSmallestPreset));
   if (chosen.empty()) {
-    KL_TRY(const auto events, calibration_events(context));
-    for (const auto& event : events) {
-      const std::string preset = event.details.value("record", Json::object()).value("default_preset", "");
-      if (!preset.empty()) chosen = preset;
-    }
+    KL_TRY(chosen, calibrated_default(context));
   }
   if (chosen.empty()) {
-    chosen = "smoke";
+    chosen = kSmallestPreset;
     context.note("no calibrated default preset on this machine: using smoke (kernel-lab calibrate chooses one)");
   }
   KL_TRY(const TrainerPreset found, builtin_trainer().preset(chosen));
   return found.name;
 }
 
+Result<std::string> choose_filing_preset(const Context& context, const std::string& flag, const std::string& workspace_preset) {
+  const std::string& given = !flag.empty() ? flag : workspace_preset;
+  if (!is_external(given)) return choose_preset(context, flag, workspace_preset);
+  KL_CHECK(check_external(given));
+  return given;
+}
+
 Result<std::string> preset_for(const Context& context, const Target& target, const std::string& flag,
                                const std::string& workspace_preset) {
   if (target.seam.empty() && flag.empty()) return workspace_preset;
-  return choose_preset(context, flag, workspace_preset);
+  return choose_filing_preset(context, flag, workspace_preset);
 }
 
 Result<Identity> identity_of_preset(const Context& context, const Catalogue& catalogue, const std::string& preset) {
   Identity now;
   now.fingerprint_class = fingerprint_class(*context.engine).hash();
+  if (is_external(preset)) return now;
   KL_TRY(const TrainerPreset described, builtin_trainer().preset(preset));
   KL_TRY(now.trainer, builtin_trainer().identity(described));
   KL_TRY(const SeamLibraries libraries, preset_libraries(context, catalogue, preset));
@@ -132,7 +154,7 @@ Result<Identity> identity_of_preset(const Context& context, const Catalogue& cat
 
 Result<std::vector<SeamShape>> seam_shapes(const Target& target, const std::string& preset) {
   std::vector<SeamShape> shapes;
-  if (target.seam.empty()) return shapes;
+  if (target.seam.empty() || is_external(preset)) return shapes;
   KL_TRY(const auto seams, builtin_trainer().seams(preset));
   if (const TrainerSeam* seam = seam_of(seams, target)) shapes = seam->shapes;
   return shapes;
@@ -165,7 +187,8 @@ Result<Session> open_session(Context& context, const std::string& workspace, con
          preset_for(context, session.target, preset, session.workspace.record.context.preset));
   KL_TRY(session.shapes, seam_shapes(session.target, session.preset));
   KL_TRY(session.calibration,
-         calibration_on_file(context, session.catalogue, session.target.seam.empty() ? "" : session.preset));
+         calibration_on_file(context, session.catalogue,
+                             session.target.seam.empty() || is_external(session.preset) ? "" : session.preset));
   return session;
 }
 
@@ -208,7 +231,7 @@ Result<Identity> identity_now(const Context& context, const Catalogue& catalogue
     KL_TRY(const BuiltLibrary built, Builder(*context.engine).build({.source = *champion}));
     now.flags = built.flags_hash;
   }
-  if (!target.seam.empty()) {
+  if (!target.seam.empty() && !is_external(preset)) {
     KL_TRY(const SeamLibraries libraries, preset_libraries(context, catalogue, preset, target.seam));
     now.seams = seams_hash(libraries, target.seam);
     KL_TRY(const TrainerPreset described, builtin_trainer().preset(preset));
@@ -237,7 +260,8 @@ Result<Assessment> assess_now(const Context& context, const Catalogue& catalogue
   request.command_prefix = "kernel-lab" + context.global_flags;
   const auto champion = target.champion(*context.engine);
   request.has_starter = champion.has_value();
-  request.can_deep_profile = context.engine->can_deep_profile();
+  request.external = is_external(preset);
+  request.can_deep_profile = context.engine->can_deep_profile() && !request.external;
   if (champion) {
     KL_TRY(request.champion_hash, sha256_file(*champion));
   }
@@ -246,7 +270,12 @@ Result<Assessment> assess_now(const Context& context, const Catalogue& catalogue
   }
   if (context.engine->usable().ok()) {
     KL_TRY(request.now, identity_now(context, catalogue, target, preset));
-    if (!target.seam.empty()) {
+    if (request.external) {
+      if (!target.seam.empty()) {
+        KL_TRY(request.stand_in_preset, calibrated_default(context));
+        if (request.stand_in_preset.empty()) request.stand_in_preset = kSmallestPreset;
+      }
+    } else if (!target.seam.empty()) {
       KL_TRY(const auto seams, builtin_trainer().seams(preset));
       const TrainerSeam* seam = seam_of(seams, target);
       if (seam != nullptr && !seam->shapes.empty()) request.seam = target.seam;

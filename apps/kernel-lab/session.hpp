@@ -31,7 +31,11 @@ Result<std::optional<Calibration>> calibration_on_file(const Context& context, c
 
 // --preset, else the workspace's, else the calibrated default, else `smoke` with a warning. An
 // unknown preset is a usage error with near matches.
+// `external:NAME`, which no trainer runs, is refused.
 Result<std::string> choose_preset(const Context& context, const std::string& flag, const std::string& workspace_preset);
+
+// The same where evidence is only read or filed: `external:NAME` of an imported trace, too.
+Result<std::string> choose_filing_preset(const Context& context, const std::string& flag, const std::string& workspace_preset);
 
 // The same for a target: one without a seam asks no trainer, and has the empty preset when none is given.
 Result<std::string> preset_for(const Context& context, const Target& target, const std::string& flag,

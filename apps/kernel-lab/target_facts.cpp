@@ -1,6 +1,7 @@
 #include "target_facts.hpp"
 
 #include <lab/build/builder.hpp>
+#include <lab/flow/external.hpp>
 
 #include <fmt/format.h>
 
@@ -21,9 +22,20 @@ Outcome add_floor(const Context& context, const Target& target, const TrainerSea
   return {};
 }
 
+TargetFacts facts_of(const Context& context, const Target& target) {
+  return {.target = target.key, .seam = target.seam, .category = target.families.empty() ? "" : target.families.front(),
+          .starter = target.status(*context.engine), .share = {}, .share_from = "", .measured_ns = {},
+          .floor_ns = {}, .floor_unknown = "", .gain_of_share = {}, .not_on_path = ""};
+}
+
 }  // namespace
 
 Result<PresetFacts> preset_facts(const Context& context, const Catalogue& catalogue, const std::string& preset) {
+  if (is_external(preset)) {
+    PresetFacts facts;
+    for (const Target& target : catalogue.targets()) facts.targets.push_back(facts_of(context, target));
+    return facts;
+  }
   const TrainerClient trainer(TrainerClient::builtin());
   KL_TRY(const auto seams, trainer.seams(preset));
   KL_TRY(const TrainerPreset described, trainer.preset(preset));
@@ -35,9 +47,7 @@ Result<PresetFacts> preset_facts(const Context& context, const Catalogue& catalo
   double done = 0;
   for (const Target& target : catalogue.targets()) {
     report(context.progress, {done++, static_cast<double>(catalogue.targets().size()), "targets", target.key});
-    TargetFacts one{.target = target.key, .seam = target.seam, .category = target.families.empty() ? "" : target.families.front(),
-                    .starter = target.status(*context.engine), .share = {}, .share_from = "", .measured_ns = {},
-                    .floor_ns = {}, .floor_unknown = "", .not_on_path = ""};
+    TargetFacts one = facts_of(context, target);
     const TrainerSeam* seam = seam_of(seams, target);
     if (seam == nullptr) {
       one.not_on_path = target.seam.empty() ? "the trainer has no seam for it" : fmt::format("preset {} has no such seam", preset);
@@ -54,8 +64,9 @@ Result<PresetFacts> preset_facts(const Context& context, const Catalogue& catalo
 Result<std::map<std::string, Assessment>> standing_of(const Context& context, const Catalogue& catalogue, const PresetFacts& facts,
                                                       const std::string& preset, const LedgerEvent* pending) {
   std::map<std::string, Assessment> standing;
-  for (const Target& target : catalogue.targets()) {
-    if (!facts.floors.contains(target.key)) continue;
+  for (const TargetFacts& one : facts.targets) {
+    if (!one.not_on_path.empty()) continue;
+    KL_TRY(const Target target, catalogue.find(one.target));
     KL_TRY(standing[target.key], assess_now(context, catalogue, target, preset, {}, "", pending));
   }
   return standing;

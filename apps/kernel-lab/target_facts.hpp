@@ -17,9 +17,10 @@ struct PresetFacts {
   Identity identity;                                // seams, trainer, class: of the preset
 };
 
+// Of `external:NAME`: every target of the catalogue, without floors.
 Result<PresetFacts> preset_facts(const Context& context, const Catalogue& catalogue, const std::string& preset);
 
-// Where every target on the path stands; `pending`, if any, as if it were on file already.
+// Where every target of `facts` that the step runs stands; `pending`, if any, as if it were on file already.
 Result<std::map<std::string, Assessment>> standing_of(const Context& context, const Catalogue& catalogue, const PresetFacts& facts,
                                                       const std::string& preset, const LedgerEvent* pending = nullptr);
 

@@ -3,9 +3,11 @@
 #include <lab/core/shell.hpp>
 #include <lab/flow/decision.hpp>
 #include <lab/flow/evidence.hpp>
+#include <lab/flow/external.hpp>
 #include <lab/flow/relevance.hpp>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -119,6 +121,7 @@ class Gathering {
     a_.target = request.target;
     a_.engine = request.engine;
     a_.preset = request.preset;
+    a_.stand_in_preset = request.stand_in_preset;
     a_.champion_hash = request.champion_hash;
     a_.candidate_hash = request.candidate_hash;
     a_.workspace = request.workspace;
@@ -128,6 +131,7 @@ class Gathering {
     now_.baseline = request.champion_hash;
     for (const auto& event : events) {
       if (event.engine != request.engine) continue;
+      if (event.event_type == "trace-profile" && is_external(event.preset)) f_.other_traces.insert(event.preset);
       if (event.event_type == "calibration")
         take_calibration(event);
       else if (is_of_trace(event.event_type))
@@ -162,6 +166,7 @@ class Gathering {
       return true;
     }
     const std::string& mine = now_.fingerprint_class;
+    if (request_.external && is_of_trace(event.event_type)) return false;
     if (mine.empty() || event.identity.fingerprint_class.empty() ||
         event.identity.fingerprint_class == mine)
       return false;
@@ -179,19 +184,22 @@ class Gathering {
       reasons.push_back("it failed");
     EvidenceLine line = line_of(event);
     line.metric_name = "seam_share";
-    line.metric_value = share_in(event, request_.preset, request_.seam);
+    line.metric_value = share_of(event);
     line.counts = reasons.empty();
     line.because = reasons;
     (line.counts ? a_.trace : a_.stale).push_back(line);
-    if (line.counts) use_share(event);
+    if (!line.counts) return;
+    use_share(event);
+    weigh(event);
   }
 
-  // What a trace says holds for the preset, class and champions it was recorded with.
+  // What a trace says holds for the preset, class and champions it was recorded with; an imported one's for its preset
+  // alone, wherever and whatever it ran.
   void take_trace(const LedgerEvent& event) {
     const bool of_one_target = event.event_type == "trace-review" || event.event_type == "deep-profile";
     if (event.preset != request_.preset || (of_one_target && event.target != request_.target) || set_aside(event))
       return;
-    Identity now = now_;
+    Identity now = request_.external ? Identity{} : now_;
     now.seams = request_.champion_set;
     auto reasons = stale_reasons(event, now);
     if (status_of(event) != Status::ok) reasons.push_back("it ended " + event.status);
@@ -199,6 +207,7 @@ class Gathering {
     line.counts = reasons.empty();
     line.because = reasons;
     if (line.counts) use_trace(event, line);
+    if (line.counts && event.event_type == "trace-profile") weigh(event);
     (line.counts || status_of(event) != Status::ok ? a_.trace : a_.stale).push_back(std::move(line));
   }
 
@@ -209,28 +218,155 @@ class Gathering {
     } else if (event.event_type == "trace-profile") {
       f_.traced = true;
       f_.capture_unprofiled = false;
-      a_.relevance = a_.relevance_by = "";  // of an older trace
       a_.trace_profile_file = text_in(event, "output_file");
-      use_share(event);
-      use_floor(event);
+      if (!low_relevance_.active) a_.relevance = a_.relevance_by = "";  // of an older trace
+      if (knows_less(event)) {
+        line.counts = false;
+        line.because = {"shares of families, and the seam's own is known"};
+      } else {
+        use_share(event);
+        use_floor(event);
+        if (const auto share = share_of(event)) reconsider(event, *share);
+      }
       line.metric_name = "seam_share";
-      line.metric_value = share_in(event, request_.preset, request_.seam);
+      line.metric_value = share_of(event);
     } else if (event.event_type == "auto-review") {
       const Json* judged = member(detail(event, "relevance"), request_.target);
       if (judged == nullptr || !judged->is_string()) return;
-      a_.relevance = judged->get<std::string>();
-      a_.relevance_by = "auto-review";
+      judge(event, judged->get<std::string>(), "auto-review");
     } else if (event.event_type == "trace-review") {
-      a_.relevance = text_in(event, "relevance");
-      a_.relevance_by = "a person";
-      f_.weak_diagnosis = false;
+      take_back(weak_diagnosis_, "a person has judged it since");
+      judge(event, text_in(event, "relevance"), "a person");
     } else {
       f_.deep_profiled = true;
       a_.diagnosis = text_in(event, "diagnosis");
       a_.diagnosis_confidence = number_in(detail(event, "confidence"));
       a_.deep_profile_file = text_in(event, "output_file");
-      f_.weak_diagnosis = is_weak(a_.diagnosis, a_.diagnosis_confidence.value_or(0));
+      if (is_weak(a_.diagnosis, a_.diagnosis_confidence.value_or(0)))
+        demote(weak_diagnosis_, fmt::format("{} calls it {} with confidence {:.2f}, which is weak", name_of(event), a_.diagnosis,
+                                            a_.diagnosis_confidence.value_or(0)),
+               "its score is halved until a person has judged it");
+      else
+        take_back(weak_diagnosis_, fmt::format("{} is not weak", name_of(event)));
     }
+  }
+
+  void judge(const LedgerEvent& event, const std::string& relevance, const std::string& by) {
+    a_.relevance = relevance;
+    a_.relevance_by = by;
+    const auto known = relevance_from_string(relevance);
+    if (known && weight_of(*known) < 1)
+      demote(low_relevance_, fmt::format("{} judged its relevance {}", by == "auto-review" ? name_of(event) : by, relevance),
+             fmt::format("its score is multiplied by {:g}", weight_of(*known)));
+    else
+      take_back(low_relevance_, fmt::format("{} judged its relevance {}", by, relevance));
+  }
+
+  // Negative evidence ------------------------------------------------------------------------
+
+  // Holds until something newer of its kind says otherwise, or a trace shows a clearly larger share than then.
+  struct Demotion {
+    bool active = false;
+    std::string what;
+    std::optional<double> share;  // of the step when it came
+    std::string id;               // of the event
+  };
+  // A sentence about it. The same evidence again replaces it, so that the list tells what moved and not how often.
+  struct Said {
+    const Demotion* open;  // null: of none that still holds
+    bool stays;            // a newer trace left it as it was
+    std::string sentence;
+  };
+  void say(const Demotion* of, bool stays, std::string sentence) {
+    std::erase_if(said_, [&](const Said& said) { return of != nullptr && said.open == of && (!stays || said.stays); });
+    said_.push_back({of, stays, std::move(sentence)});
+  }
+  void close(Demotion& demotion) {
+    demotion.active = false;
+    for (Said& said : said_)
+      if (said.open == &demotion) said.open = nullptr;
+  }
+
+  static std::string name_of(const LedgerEvent& event) {
+    return "the " + event.event_type + (event.created_at.empty() ? "" : " of " + event.created_at.substr(0, 16));
+  }
+  static std::string percent(double share) { return fmt::format("{:.2f} %", 100 * share); }
+
+  void demote(Demotion& demotion, const std::string& what, const std::string& effect) {
+    demotion = {true, what, f_.seam_share, {}};
+    say(&demotion, false, fmt::format("{}{}: {}.", what, f_.seam_share ? fmt::format(" at {} of the step", percent(*f_.seam_share)) : "", effect));
+  }
+  void take_back(Demotion& demotion, const std::string& because) {
+    if (!demotion.active) return;
+    close(demotion);
+    say(nullptr, false, fmt::format("{}: that {} no longer holds it down.", because, demotion.what));
+  }
+
+  // True when the newer trace takes the demotion back.
+  bool comes_back(Demotion& demotion, const LedgerEvent& event, double share) {
+    if (!demotion.active) return false;
+    if (demotion.share && has_grown(*demotion.share, share)) {
+      close(demotion);
+      say(nullptr, false, fmt::format("{} shows {} of the step, {} more than when {}: the target is back.", name_of(event), percent(share),
+                                      percent(share - *demotion.share), demotion.what));
+      return true;
+    }
+    const std::string stays =
+        demotion.share ? fmt::format("{} shows {} of the step: it stays demoted because {} at {}, and takes {} to come back.", name_of(event),
+                                     percent(share), demotion.what, percent(*demotion.share),
+                                     percent(std::max(*demotion.share * kGrowth, *demotion.share + kLeastGrowth)))
+                       : fmt::format("{} shows {} of the step: it stays demoted because {}, at a share that nobody knew.", name_of(event),
+                                     percent(share), demotion.what);
+    say(&demotion, true, stays);
+    return false;
+  }
+
+  void reconsider(const LedgerEvent& event, double share) {
+    if (comes_back(low_relevance_, event, share)) a_.relevance = a_.relevance_by = "";
+    if (comes_back(weak_diagnosis_, event, share)) {
+      f_.deep_profiled = false;
+      a_.diagnosis = a_.deep_profile_file = "";
+      a_.diagnosis_confidence.reset();
+    }
+    if (comes_back(lost_comparison_, event, share)) {
+      f_.conclusive_ab.reset();
+      f_.latest_ab.reset();
+      f_.latest_validated_run = 0;
+      f_.came_back = true;
+      for (EvidenceLine& line : a_.integration)
+        if (line.id == lost_comparison_.id) {
+          line.counts = false;
+          line.because = {"a newer trace shows a larger share of the step"};
+        }
+    }
+  }
+
+  // Whether what can be gained still lies above the threshold, after anything that the bound is made of.
+  void weigh(const LedgerEvent& event) {
+    const auto bound = gain_bound();
+    if (!bound) return;
+    const double needed = gain_threshold();
+    const bool below = *bound < needed;
+    if (below == below_threshold_) return;
+    below_threshold_ = below;
+    say(nullptr, false, below ? fmt::format("{} leaves at most {} of the step to gain, and {} is needed: deprioritized.", name_of(event),
+                                           percent(std::max(0.0, *bound)), percent(needed))
+                             : fmt::format("{} leaves up to {} of the step to gain, and {} is needed: the target is back.", name_of(event),
+                                           percent(*bound), percent(needed)));
+  }
+  std::optional<double> gain_bound() const {
+    if (!f_.seam_share) return std::nullopt;
+    return *f_.seam_share * (a_.time_ratio ? 1 - *a_.time_ratio : gain_of_share_.value_or(1));
+  }
+  double gain_threshold() const { return std::max(kSmallestGain, a_.delta_eff.value_or(0)); }
+
+  // Shares of families where the seam's own share is known already.
+  bool knows_less(const LedgerEvent& event) const {
+    return !request_.external && text_in(event, "attributed_by") == "families" && share_is_exact_;
+  }
+
+  std::optional<double> share_of(const LedgerEvent& event) const {
+    return share_in(event, request_.preset, request_.external ? request_.target : request_.seam);
   }
 
   // 1 − floor / measured, as the trace-profile found it for this target.
@@ -248,9 +384,10 @@ class Gathering {
   }
 
   void use_share(const LedgerEvent& event) {
-    if (const auto share = share_in(event, request_.preset, request_.seam)) {
+    if (const auto share = share_of(event)) {
       f_.seam_share = share;
       a_.share_from = event.event_type;
+      share_is_exact_ = text_in(event, "attributed_by") != "families";
     }
     if (const auto delta = delta_eff_in(event, request_.preset)) a_.delta_eff = delta;
   }
@@ -279,11 +416,12 @@ class Gathering {
     f_.current_evidence = true;
     (is_integration(event) ? a_.integration : a_.heuristic).push_back(std::move(line));
     take_current(event);
+    weigh(event);
   }
 
   // The baseline legs of any A/B against this champion say what the seam's share is.
   void take_share_of_ab(const LedgerEvent& event) {
-    if (!is_integration(event) || !share_in(event, request_.preset, request_.seam)) return;
+    if (!is_integration(event) || !share_of(event)) return;
     Identity now = now_;
     now.kernel.clear();
     now.flags.clear();
@@ -291,7 +429,7 @@ class Gathering {
     use_share(event);
     EvidenceLine line = line_of(event);
     line.metric_name = "seam_share";
-    line.metric_value = share_in(event, request_.preset, request_.seam);
+    line.metric_value = share_of(event);
     line.counts = true;
     a_.trace.push_back(std::move(line));
   }
@@ -313,6 +451,13 @@ class Gathering {
     } else if (is_finished_ab(event)) {
       f_.latest_ab = status;
       f_.ab_remedy = text_in(event, "remedy");
+      if (status == Status::regressed || status == Status::equivalent) {
+        demote(lost_comparison_, fmt::format("{} says {}", name_of(event), event.status),
+               "deprioritized, and its score is multiplied by 0.1");
+        lost_comparison_.id = event.id;
+      } else if (status != Status::inconclusive) {
+        take_back(lost_comparison_, fmt::format("{} says {}", name_of(event), event.status));
+      }
       if (status != Status::inconclusive) {
         f_.conclusive_ab = status;
         f_.mixed_because = status == Status::mixed ? text_in(event, "reason") : "";
@@ -344,13 +489,15 @@ class Gathering {
     f_.has_candidate = !a_.candidate_hash.empty();
     f_.has_starter = request_.has_starter;
     f_.has_seam = !request_.seam.empty();
+    f_.external = request_.external;
     f_.can_deep_profile = request_.can_deep_profile;
     f_.is_champion = f_.has_candidate && a_.candidate_hash == a_.champion_hash;
     if (!proof_.empty()) f_.verified = false;
     f_.rejection = !proof_.empty() ? proof_ : !failure_.empty() ? failure_ : bench_rejection_;
-    if (f_.seam_share)
-      f_.gain_bound = *f_.seam_share * (a_.time_ratio ? 1 - *a_.time_ratio : gain_of_share_.value_or(1));
-    f_.gain_threshold = std::max(kSmallestGain, a_.delta_eff.value_or(0));
+    f_.weak_diagnosis = a_.diagnosis_weak = weak_diagnosis_.active;
+    f_.gain_bound = gain_bound();
+    f_.gain_threshold = gain_threshold();
+    for (const Said& said : said_) a_.moves.push_back(said.sentence);
     a_.seam_share = f_.seam_share;
     a_.gain_of_share = gain_of_share_;
     a_.gain_bound = f_.gain_bound;
@@ -364,6 +511,10 @@ class Gathering {
   Assessment a_;
   Facts f_;
   std::optional<double> gain_of_share_;  // the most of its share that a better kernel can gain
+  bool share_is_exact_ = false;          // of the seam's own ranges, not of its family
+  bool below_threshold_ = false;
+  std::vector<Said> said_;
+  Demotion low_relevance_, weak_diagnosis_, lost_comparison_;
   std::string proof_, failure_, bench_rejection_;
 };
 
@@ -402,6 +553,8 @@ NextStep next_step(const Assessment& a, const Facts& facts, const AssessRequest&
       return {fmt::format("{} capture{} --output captures/{}", request.command_prefix, preset, shell_word(a.preset)),
               "nothing says yet how much of the step this seam is: trace the trainer"};
     case A::needs_trace_profile:
+      if (facts.external)
+        return {fmt::format("{} trace-profile --trace FILE{}", request.command_prefix, preset), "no trace is filed under this name"};
       return {fmt::format("{} trace-profile --metadata {}", request.command_prefix, shell_word(a.capture_file)),
               "the newest capture has not been read"};
     case A::needs_deep_profile:
@@ -419,8 +572,14 @@ NextStep next_step(const Assessment& a, const Facts& facts, const AssessRequest&
     case A::needs_verify:
       return {verb("verify", preset), "is the kernel right?"};
     case A::needs_integration_adapter:
+      if (!request.stand_in_preset.empty())
+        return {fmt::format("{} promotion-check --target {} --workspace {} --preset {}", request.command_prefix, shell_word(a.target),
+                            shell_word(folder), shell_word(request.stand_in_preset)),
+                "the lab's own trainer can stand in for yours; yours joins with an adapter (docs/trainer-protocol.md)"};
       return {targets, "the trainer cannot run this target's kernels"};
     case A::ready_for_integration:
+      if (facts.came_back)
+        return {verb("integration-ab", preset), "its share of the step has grown since the last A/B: measure again"};
       return {verb("integration-ab", preset), "does the trainer get faster?"};
     case A::stabilize_integration:
       if (facts.mixed_because == "shadowed") {
@@ -456,6 +615,13 @@ std::string settings_text(const std::map<std::string, std::string>& settings) {
 
 std::vector<std::string> notes_of(const Assessment& a, const Facts& f) {
   std::vector<std::string> notes;
+  if (f.external && f.traced)
+    notes.push_back(f.seam_share ? fmt::format("{} is an imported trace: a family of kernels belongs to all its targets, so its share is the most that "
+                                               "this one can have; shapes and floor are unknown", a.preset)
+                                 : fmt::format("{} is an imported trace, and it has no kernels of this target's family", a.preset));
+  else if (f.external)
+    notes.push_back(f.other_traces.empty() ? "no imported trace is on file for this engine"
+                                           : fmt::format("imported traces on file: {}", fmt::join(f.other_traces, ", ")));
   if (!a.opened_by.empty())
     notes.push_back(fmt::format(
         "shadowed: preset {} does not run its seam; an A/B opens it in both arms ({}), and "

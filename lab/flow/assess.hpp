@@ -59,6 +59,8 @@ struct AssessRequest {
   std::string target;
   std::string engine;
   std::string preset;
+  bool external = false;        // the preset is an imported trace's: no seam, no shapes, no run
+  std::string stand_in_preset;  // of an external one: the lab's trainer has the seam in this preset; empty: it has not
   std::string seam;            // trainer seam of the target; empty: the trainer has none for it
   std::map<std::string, std::string> opened_by;  // preset fields that put it on the path; empty: it is
   std::vector<std::string> presets_on_path;      // of a shadowed seam: presets that run it as they are
@@ -119,12 +121,14 @@ struct NextStep {
 struct Assessment {
   static constexpr std::string_view kSchema = "assessment";
   std::string target, engine, preset;
+  std::string stand_in_preset;  // of `external:NAME`: the lab's trainer can run the target in this one
   std::string candidate_hash, champion_hash, workspace;
   std::string state;
   std::string answer;
   std::vector<std::string> blockers;  // everything that stands between here and promotion
   NextStep next;
   std::vector<std::string> notes;
+  std::vector<std::string> moves;    // what demoted the target or brought it back, a sentence each, oldest first
   std::map<std::string, std::string> opened_by;  // of a shadowed seam
   std::optional<double> seam_share;  // of the step, newest that is current
   std::string share_from;            // event type the share comes from
@@ -132,6 +136,7 @@ struct Assessment {
   std::string relevance_by;          // auto-review or a person
   std::string diagnosis;             // of the newest current deep-profile
   std::optional<double> diagnosis_confidence;
+  bool diagnosis_weak = false;       // and no person has judged it since
   std::string capture_file;          // metadata of the newest current capture
   std::string trace_profile_file;    // record of the newest current trace-profile
   std::string deep_profile_file;     // record of the newest current diagnosis
@@ -151,6 +156,8 @@ struct Assessment {
     v("target", self.target, "key of the target");
     v("engine", self.engine, "kernel substrate");
     v("preset", self.preset, "trainer operating point");
+    v("stand_in_preset", self.stand_in_preset,
+      "of an imported trace: a preset of the lab's trainer that can stand in for the traced program, or empty");
     v("candidate_hash", self.candidate_hash, "SHA-256 of the candidate, or empty");
     v("champion_hash", self.champion_hash, "SHA-256 of the champion, or empty");
     v("workspace", self.workspace, "workspace folder, or empty");
@@ -159,6 +166,7 @@ struct Assessment {
     v("blockers", self.blockers, "what stands between here and promotion");
     v("next", self.next, "the next step");
     v("notes", self.notes, "what a reader should know beside it");
+    v("moves", self.moves, "what demoted the target or brought it back, oldest first");
     v("opened_by", self.opened_by,
       "preset fields that put a shadowed seam on the path; empty: it is there, or there is none");
     v("seam_share", self.seam_share, "share of the training step, or null");
@@ -167,6 +175,7 @@ struct Assessment {
     v("relevance_by", self.relevance_by, "auto-review or a person");
     v("diagnosis", self.diagnosis, "of the newest current deep-profile, or empty");
     v("diagnosis_confidence", self.diagnosis_confidence, "0 to 1, or null");
+    v("diagnosis_weak", self.diagnosis_weak, "mixed or below 0.5, and no person has judged it since");
     v("capture_file", self.capture_file, "metadata of the newest current capture, or empty");
     v("trace_profile_file", self.trace_profile_file, "record of the newest current trace-profile, or empty");
     v("deep_profile_file", self.deep_profile_file, "record of the newest current diagnosis, or empty");

@@ -6,6 +6,7 @@
 #include <lab/ledger/ledger.hpp>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -81,6 +82,17 @@ class Story {
     of_trace("deep-profile", "ok");
     last().target = "rmsnorm";
     last().details["record"] = {{"diagnosis", diagnosis}, {"confidence", confidence}, {"output_file", "d.json"}};
+    return *this;
+  }
+  // Filed under an imported trace's name, which knows families.
+  Story& imported() {
+    last().preset = "external:run";
+    last().identity = {};
+    last().details["record"]["attributed_by"] = "families";
+    return *this;
+  }
+  Story& of_families() {
+    last().details["record"]["attributed_by"] = "families";
     return *this;
   }
   Story& of_other_champions() {
@@ -162,6 +174,20 @@ AssessRequest without_seam() {
 AssessRequest with_counters() {
   auto r = request();
   r.can_deep_profile = true;
+  return r;
+}
+AssessRequest of_import() {
+  auto r = request();
+  r.preset = "external:run";
+  r.external = true;
+  r.seam = r.champion_set = "";
+  r.stand_in_preset = "cpu-balanced";
+  r.now = {"", "flags", "harness", "plan", "", "", "", "class"};
+  return r;
+}
+AssessRequest of_import_without_candidate() {
+  auto r = of_import();
+  r.candidate_hash = r.workspace = "";
   return r;
 }
 AssessRequest without_starter() {
@@ -277,6 +303,15 @@ std::vector<Row> table() {
        with_champion(kCandidate)},
       {"the champion unchanged", Story(), "no-evidence", "already-champion",
        with_champion(kCandidate)},
+      {"an imported trace", Story().trace_profile(0.2).imported(), "trace-backed", "ready-for-workspace", of_import_without_candidate()},
+      {"an imported trace of which nothing is on file", Story(), "no-evidence", "needs-trace-profile", of_import_without_candidate()},
+      {"a workspace of an imported trace", Story().trace_profile(0.2).imported(), "trace-backed", "needs-verify", of_import()},
+      {"an imported trace without this family", Story().trace_profile(std::nullopt).imported(), "no-evidence", "ready-for-workspace",
+       of_import_without_candidate()},
+      {"an imported trace in which the family is too small", Story().trace_profile(0.004).imported(), "trace-deprioritized", "deprioritized",
+       of_import_without_candidate()},
+      {"a returning A/B", Story().capture().trace_profile(0.04).verify().ab("equivalent").capture().trace_profile(0.06), "ready-for-integration-test",
+       "ready-for-integration"},
       {"conclusive before deprioritized", Story().calibration(0.001).verify().ab("validated"),
        "integration-validated", "ready-to-promote"},
   };
@@ -433,12 +468,118 @@ TEST(Assess, TheShareComesFromTheNewestCurrentSource) {
   EXPECT_THAT(a.stale.at(0).because, Contains("kernel of another seam changed"));
 }
 
-TEST(Assess, ANewerTraceSupersedesTheRelevanceOfTheOlderOne) {
+TEST(Assess, ANewerTraceSupersedesAJudgementThatHoldsNothingDown) {
   auto story = Story().capture().trace_profile(0.06).auto_review("high");
   EXPECT_EQ(assess(story.events, request()).relevance, "high");
-  EXPECT_EQ(assess(story.review("low").events, request()).relevance, "low");
-  EXPECT_EQ(assess(story.events, request()).relevance_by, "a person");
+  EXPECT_EQ(assess(story.events, request()).relevance_by, "auto-review");
   EXPECT_EQ(assess(story.capture().trace_profile(0.06).events, request()).relevance, "");
+}
+
+// Negative evidence: each cause, what it does, and which newer evidence takes it back.
+struct Demoted {
+  const char* name;
+  Story story;
+  std::vector<const char*> moves;  // a part of each sentence, in order
+  bool back;                       // nothing holds the target down in the end
+};
+
+bool is_held_down(const Assessment& a) {
+  return a.answer == "deprioritized" || a.relevance == "none" || a.relevance == "low" || a.diagnosis_weak;
+}
+
+std::vector<Demoted> demotions() {
+  const auto seen = [] { return Story().capture().trace_profile(0.04); };
+  return {
+      {"nothing", seen(), {}, true},
+      {"low relevance by a person", seen().review("low"), {"a person judged its relevance low at 4.00 % of the step: its score is multiplied by 0.5"}, false},
+      {"no relevance by rule", seen().auto_review("none"), {"the auto-review judged its relevance none at 4.00 %"}, false},
+      {"a person who thinks otherwise", seen().auto_review("low").review("high"), {"judged its relevance low", "a person judged its relevance high: that the auto-review"}, true},
+      {"low relevance and a trace that shows the same", seen().review("low").trace_profile(0.04),
+       {"judged its relevance low", "the trace-profile shows 4.00 % of the step: it stays demoted because a person judged its relevance low at 4.00 %, and takes 5.00 % to come back"}, false},
+      {"low relevance and a share a little larger", seen().review("low").trace_profile(0.0499), {"judged", "stays demoted"}, false},
+      {"low relevance and a share a quarter larger", seen().review("low").trace_profile(0.05),
+       {"judged", "the trace-profile shows 5.00 % of the step, 1.00 % more than when a person judged its relevance low: the target is back"}, true},
+      {"a quarter of little is not enough", Story().capture().trace_profile(0.012).review("low").trace_profile(0.0165), {"judged", "takes 1.70 %"}, false},
+      {"half a point of little is", Story().capture().trace_profile(0.012).review("low").trace_profile(0.018), {"judged", "the target is back"}, true},
+      {"a smaller share does not bring it back", seen().review("none").trace_profile(0.03), {"judged", "stays demoted"}, false},
+      {"the newest of several unchanged traces is told", seen().review("low").trace_profile(0.041).trace_profile(0.042), {"judged", "shows 4.20 %"}, false},
+      {"back, and judged again", seen().review("low").trace_profile(0.06).review("none"), {"low at 4.00 %", "the target is back", "none at 6.00 %"}, false},
+      {"another preset's trace", [&] { auto s = seen().review("low").trace_profile(0.4); s.last().preset = "cpu-strong"; return s; }(), {"judged"}, false},
+      {"a regressed A/B", seen().verify().ab("regressed"), {"the integration-ab says regressed at 4.00 % of the step: deprioritized, and its score is multiplied by 0.1"}, false},
+      {"an equivalent A/B", seen().verify().ab("equivalent"), {"the integration-ab says equivalent at 4.00 %"}, false},
+      {"an equivalent A/B and the same share", seen().verify().ab("equivalent").trace_profile(0.04), {"equivalent", "stays demoted because the integration-ab says equivalent at 4.00 %"}, false},
+      {"an equivalent A/B and a larger share", seen().verify().ab("equivalent").trace_profile(0.06), {"equivalent", "6.00 % of the step, 2.00 % more than when the integration-ab says equivalent: the target is back"}, true},
+      {"a regressed A/B and a larger share", seen().verify().ab("regressed").trace_profile(0.06), {"regressed", "the target is back"}, true},
+      {"an A/B at a share that nobody knew", Story().verify().ab("equivalent").trace_profile(0.3), {"says equivalent: deprioritized", "at a share that nobody knew"}, false},
+      {"a newer A/B that wins", seen().verify().ab("equivalent").ab("validated"), {"equivalent", "the integration-ab says validated: that the integration-ab says equivalent no longer holds it down"}, true},
+      {"a weak diagnosis", seen().deep_profile("mixed", 0.9), {"the deep-profile calls it mixed with confidence 0.90, which is weak at 4.00 % of the step: its score is halved until a person has judged it"}, false},
+      {"a weak diagnosis that a person has judged", seen().deep_profile("mixed", 0.9).review("medium"), {"weak", "a person has judged it since"}, true},
+      {"a weak diagnosis and a larger share", seen().deep_profile("compute-bound", 0.4).trace_profile(0.06), {"weak", "the target is back"}, true},
+      {"a newer diagnosis", seen().deep_profile("compute-bound", 0.4).deep_profile("compute-bound", 0.9), {"weak", "the deep-profile is not weak"}, true},
+      {"a bound too small", Story().capture().trace_profile(0.004), {"the trace-profile leaves at most 0.40 % of the step to gain, and 0.50 % is needed: deprioritized"}, false},
+      {"a bound that grew", Story().capture().trace_profile(0.004).trace_profile(0.02), {"leaves at most 0.40 %", "the trace-profile leaves up to 2.00 % of the step to gain"}, true},
+      {"a bench that cannot matter", seen().verify().bench("improved", 0.95), {"the bench leaves at most 0.20 % of the step to gain"}, false},
+  };
+}
+
+TEST(Assess, NegativeEvidenceDemotesAtOnceAndALargerShareTakesItBack) {
+  for (const Demoted& row : demotions()) {
+    auto story = row.story;
+    const auto a = assess(story.events, request());
+    EXPECT_EQ(is_held_down(a), !row.back) << row.name;
+    ASSERT_EQ(a.moves.size(), row.moves.size()) << row.name << ": " << fmt::format("{}", fmt::join(a.moves, " | "));
+    for (size_t i = 0; i < row.moves.size(); ++i) EXPECT_THAT(a.moves[i], HasSubstr(row.moves[i])) << row.name;
+  }
+}
+
+TEST(Assess, AComparisonThatALargerShareTookBackIsMeasuredAgainAndConfirmed) {
+  auto story = Story().capture().trace_profile(0.04).verify().ab("equivalent").trace_profile(0.06);
+  const auto back = assess(story.events, request());
+  EXPECT_EQ(back.next.why, "its share of the step has grown since the last A/B: measure again");
+  EXPECT_FALSE(back.integration.at(0).counts);
+  EXPECT_THAT(back.integration[0].because, Contains(HasSubstr("larger share")));
+  EXPECT_EQ(back.tries, 1);  // the lost one remains a try
+  EXPECT_EQ(assess(story.ab("validated").events, request()).answer, "needs-confirmation");
+  EXPECT_EQ(assess(story.ab("validated").events, request()).answer, "ready-to-promote");
+}
+
+TEST(Assess, AnImportedTraceHoldsOnAnyMachineAndNamesWhatCanStandIn) {
+  auto story = Story().trace_profile(0.2).imported();
+  story.last().identity.fingerprint_class = "the machine it ran on";
+  const auto traced = assess(story.events, of_import_without_candidate());
+  EXPECT_EQ(traced.seam_share, 0.2);
+  EXPECT_EQ(traced.next.command, "kernel-lab init --target rmsnorm --workspace workspaces/rmsnorm --preset external:run");
+  EXPECT_THAT(traced.notes, Contains(HasSubstr("the most that this one can have")));
+  EXPECT_THAT(traced.blockers, Contains(HasSubstr("cannot run the traced program")));
+
+  story.verify();
+  story.last().preset = "external:run";
+  story.last().identity.seams = story.last().identity.trainer = "";
+  const auto verified = assess(story.events, of_import());
+  EXPECT_EQ(verified.answer, "needs-integration-adapter");
+  EXPECT_EQ(verified.next.command, "kernel-lab promotion-check --target rmsnorm --workspace w --preset cpu-balanced");
+  auto alone = of_import();
+  alone.stand_in_preset = "";
+  EXPECT_EQ(assess(story.events, alone).next.command, "kernel-lab list-targets --status");
+}
+
+TEST(Assess, ANameUnderWhichNothingIsFiledSaysWhatIs) {
+  auto ask = of_import_without_candidate();
+  ask.preset = "external:rnu";
+  const auto a = assess(Story().trace_profile(0.2).imported().events, ask);
+  EXPECT_EQ(a.next.command, "kernel-lab trace-profile --trace FILE --preset external:rnu");
+  EXPECT_THAT(a.notes, Contains("imported traces on file: external:run"));
+}
+
+TEST(Assess, SharesOfFamiliesDoNotReplaceThoseOfTheSeamItself) {
+  auto story = Story().capture().trace_profile(0.04).review("low").trace_profile(0.3).of_families();
+  const auto a = assess(story.events, request());
+  EXPECT_EQ(a.seam_share, 0.04);
+  EXPECT_EQ(a.relevance, "low");
+  EXPECT_THAT(a.stale.at(0).because, Contains(HasSubstr("the seam's own is known")));
+  auto first = Story().trace_profile(0.3).of_families();
+  EXPECT_EQ(assess(first.events, request()).seam_share, 0.3);
+  EXPECT_EQ(assess(first.trace_profile(0.04).events, request()).seam_share, 0.04);
 }
 
 TEST(Assess, ACalibrationOfSeveralPresetsIsReadByPreset) {

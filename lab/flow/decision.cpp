@@ -51,7 +51,8 @@ constexpr std::array kAnswers = {
                        s == S::integration_equivalent;
               }},
     AnswerRow{A::needs_capture, [](const Facts& f, S) { return f.has_seam && !f.seam_share && !f.captured && !f.latest_ab; }},
-    AnswerRow{A::needs_trace_profile, [](const Facts& f, S) { return f.has_seam && f.capture_unprofiled; }},
+    AnswerRow{A::needs_trace_profile,
+              [](const Facts& f, S) { return (f.has_seam && f.capture_unprofiled) || (f.external && !f.traced); }},
     AnswerRow{A::needs_deep_profile,
               [](const Facts& f, S) {
                 return f.traced && f.can_deep_profile && !f.deep_profiled && f.seam_share.value_or(0) >= kDeepProfileShare;
@@ -183,7 +184,8 @@ std::vector<std::string> blockers_of(const Facts& f) {
   add(f.has_candidate && !f.verified && f.rejection.empty(),
       "no passing verify of this kernel with what is there now");
   add(f.weak_diagnosis, "a weak diagnosis waits for a person's judgement");
-  add(!f.has_seam, "the trainer has no seam for this target");
+  add(!f.has_seam, f.external ? "the lab cannot run the traced program, so no A/B of it can be made"
+                              : "the trainer has no seam for this target");
   if (!f.can_matter() && !f.conclusive_ab)
     add(true,
         fmt::format(

@@ -3,6 +3,8 @@
 
 #include <lab/flow/assess.hpp>
 
+#include <set>
+
 namespace kl {
 
 // What the ledger says about one candidate, on one preset and machine class. "Current" evidence is
@@ -11,6 +13,7 @@ struct Facts {
   bool has_candidate = false;
   bool has_starter = false;
   bool has_seam = false;
+  bool external = false;            // the preset is of an imported trace
   bool is_champion = false;         // the candidate's hash is the champion's
   bool promotion_recorded = false;  // a promotion event names the hash
   bool any_evidence = false;        // verify, bench or A/B of any candidate, this preset and class
@@ -19,11 +22,13 @@ struct Facts {
   std::string rejection;            // why this kernel is ruled out; empty: it is not
   std::optional<Status> conclusive_ab;  // newest current validated, regressed, mixed or equivalent
   std::optional<Status> latest_ab;      // newest current finished A/B, inconclusive ones too
+  bool came_back = false;               // from an A/B that a newer trace's larger share took back
   std::string mixed_because;            // reason of that conclusive A/B where it is mixed
   std::string ab_remedy;                // what the newest finished A/B says to do; empty: nothing
   std::optional<double> seam_share;
   bool captured = false;            // a current capture of this preset is on file
   bool capture_unprofiled = false;  // newer than the newest current trace-profile
+  std::set<std::string> other_traces;  // names of imported traces on file, of an imported preset
   bool traced = false;              // a current trace-profile is on file
   bool can_deep_profile = false;    // the engine can
   bool deep_profiled = false;       // a current diagnosis of this target is on file

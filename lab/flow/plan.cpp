@@ -1,5 +1,8 @@
 #include <lab/flow/plan.hpp>
 
+#include <lab/core/shell.hpp>
+#include <lab/flow/external.hpp>
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -47,6 +50,10 @@ std::string trace_profile_of(const Assessment& now, const PlanRequest& request) 
   return file + ".trace-profile.json";
 }
 
+std::string without_prefix(const std::string& command, const PlanRequest& request) {
+  return command.substr(std::min(command.size(), request.command_prefix.size() + 1));
+}
+
 }  // namespace
 
 std::string plan_level(const Assessment& now, const PlanRequest& request) {
@@ -79,22 +86,30 @@ PlanRecord make_plan(const Assessment& now, const PlanRequest& request) {
   if (prefix.ends_with(".metadata.json")) prefix.resize(prefix.size() - std::string_view(".metadata.json").size());
   const bool captured = request.trace_metadata_ok || request.profile_is_trace || has(now.trace, "capture") || now.seam_share.has_value();
   const bool traced = request.profile_is_trace || has(now.trace, "trace-profile") || (now.seam_share && !request.trace_metadata_ok);
-  add(captured, fmt::format("capture --preset {} --output {}", request.preset, prefix), "where does the step's time go?");
-  add(traced, fmt::format("trace-profile --metadata {}", metadata), "shares, split and ranking of that trace");
-  add(!now.relevance.empty(), fmt::format("auto-review --trace-profile {}", trace), "is the target relevant?");
+  const bool external = is_external(request.preset);
+  if (external) {
+    add(traced, fmt::format("trace-profile --trace {} --preset {}", shell_word(request.imported_trace), request.preset),
+        "shares, split and ranking of that trace");
+  } else {
+    add(captured, fmt::format("capture --preset {} --output {}", request.preset, prefix), "where does the step's time go?");
+    add(traced, fmt::format("trace-profile --metadata {}", metadata), "shares, split and ranking of that trace");
+  }
+  add(!now.relevance.empty(), "auto-review --trace-profile " + shell_word(trace), "is the target relevant?");
   if (!request.trace_metadata.empty() && now.relevance_by != "a person")
     add(false, fmt::format("review-trace --target {} --metadata {} --relevance {{none,low,medium,high}} --notes WHY", now.target, metadata),
         "a person's judgement of that trace, if yours differs");
   if (now.answer == "needs-deep-profile" || !now.diagnosis.empty())
     add(!now.diagnosis.empty(), fmt::format("deep-profile --trace-profile {} --target {}", trace, now.target), "what is it bound by?");
-  if (now.answer == "needs-manual-review") add(false, now.next.command.substr(std::min(now.next.command.size(), request.command_prefix.size() + 1)), now.next.why);
+  if (now.answer == "needs-manual-review") add(false, without_prefix(now.next.command, request), now.next.why);
   if (request.candidate.starter == "starter-ready") {
-    const std::string in = " --workspace " + request.workspace;
-    add(request.workspace_exists,
-        fmt::format("extract --profile {} --rank {}{}", request.profile_file, request.candidate.rank, in), "a workspace from the champion");
-    add(has(now.heuristic, "bench", ""), "bench" + in, "is the kernel faster alone?");
+    const std::string in = " --workspace " + shell_word(request.workspace);
+    add(request.workspace_exists, fmt::format("extract --profile {} --rank {}{}", shell_word(request.profile_file), request.candidate.rank, in),
+        "a workspace from the champion");
+    if (!external) add(has(now.heuristic, "bench", ""), "bench" + in, "is the kernel faster alone?");
     add(has(now.heuristic, "verify"), "verify" + in, "is it right?");
-    if (plan.level != "needs-integration-adapter") {
+    if (external) {
+      if (now.answer == "needs-integration-adapter") add(false, without_prefix(now.next.command, request), now.next.why);
+    } else if (plan.level != "needs-integration-adapter") {
       add(has(now.integration, "integration-ab", "validated"), "integration-ab" + in + " --preset " + request.preset, "does the trainer get faster?");
       add(false, fmt::format("promotion-check --target {}{}", now.target, in), "the gate");
       add(false, "promote" + in, "shows the patch; --apply makes it the champion");

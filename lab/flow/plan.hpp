@@ -28,6 +28,7 @@ struct PlanRequest {
   std::string preset;
   std::string profile_file;    // the ranking it comes from
   bool profile_is_trace = false;
+  std::string imported_trace;  // file of a preset `external:NAME`; empty: the preset is the lab's trainer's
   std::string workspace;       // of the last candidate, else where one would be made
   bool workspace_exists = false;
   std::string trace_metadata;  // given by the user, or empty

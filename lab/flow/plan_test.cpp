@@ -83,6 +83,32 @@ TEST(Plan, WithoutAStarterThereIsPlanningOnly) {
     EXPECT_EQ(step.command.find("--workspace"), std::string::npos) << step.command;
 }
 
+TEST(Plan, AnImportedTraceIsFollowedUpToWhatCanStandInForItsProgram) {
+  PlanRequest imported = request();
+  imported.preset = "external:run";
+  imported.profile_file = "my run.trace-profile.json";
+  imported.profile_is_trace = true;
+  imported.imported_trace = "my run.json";
+  Assessment now = standing({"trace-backed", "ready-for-workspace", ""});
+  now.relevance = "high";
+  PlanRecord plan = make_plan(now, imported);
+  EXPECT_EQ(plan.level, "trace-backed");
+  EXPECT_EQ(plan.steps[0].command, "kernel-lab trace-profile --trace 'my run.json' --preset external:run");
+  EXPECT_EQ(plan.steps[0].state, "done");
+  EXPECT_EQ(next_command(plan), "kernel-lab extract --profile 'my run.trace-profile.json' --rank 2 --workspace ws/rmsnorm");
+  for (const PlanStep& step : plan.steps)
+    for (const char* verb : {" capture ", " integration-ab ", " promote "}) EXPECT_EQ(step.command.find(verb), std::string::npos) << step.command;
+
+  now = standing({"verified-only", "needs-integration-adapter", ""});
+  now.relevance = "high";
+  now.heuristic = {{.event_type = "verify", .status = "ok", .counts = true}};
+  now.next = {"kernel-lab promotion-check --target rmsnorm --workspace ws/rmsnorm --preset smoke", "stands in"};
+  imported.workspace_exists = true;
+  plan = make_plan(now, imported);
+  EXPECT_EQ(plan.level, "needs-integration-adapter");
+  EXPECT_EQ(next_command(plan), now.next.command);
+}
+
 TEST(Plan, ADeprioritizedTargetHasOneStepAwayFromIt) {
   Assessment now = standing({"integration-equivalent", "deprioritized", ""});
   now.next = {"kernel-lab list-targets --status", "choose another"};

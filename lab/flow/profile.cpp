@@ -13,7 +13,9 @@ Result<ReadProfile> read_as(const Json& json, const std::string& file) {
   if (!record.ok())
     return make_error(Status::usage, fmt::format("{}: {}", file, record.error().what),
                       "write it again with `kernel-lab profile --output` or `kernel-lab trace-profile`");
-  return ReadProfile{record->schema, record->engine, record->preset, file, record->status, record->candidates};
+  ReadProfile profile{record->schema, record->engine, record->preset, file, "", record->status, record->candidates};
+  if constexpr (requires { record->trace; }) profile.trace = record->trace;
+  return profile;
 }
 
 }  // namespace

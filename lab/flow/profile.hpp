@@ -27,6 +27,7 @@ struct TraceProfileRecord : RecordHeader {
   static constexpr std::string_view kSchema = "trace-profile";
   std::string trace, trace_hash, metadata;
   std::string output_file;
+  std::string attributed_by;
   std::map<std::string, double> seam_share;
   std::vector<RankedCandidate> candidates;
   std::vector<NotRanked> not_ranked;
@@ -39,7 +40,8 @@ struct TraceProfileRecord : RecordHeader {
     v("trace_hash", self.trace_hash, "SHA-256 of it");
     v("metadata", self.metadata, "of its capture, or empty");
     v("output_file", self.output_file, "where this record was written");
-    v("seam_share", self.seam_share, "of the window, by seam");
+    v("attributed_by", self.attributed_by, "seams, or families: of kernels, which all targets of a family share");
+    v("seam_share", self.seam_share, "of the window, by seam; of an imported trace by target");
     v("candidates", self.candidates, "targets in the trace, best first");
     v("not_ranked", self.not_ranked, "targets without a place, and why");
     v("summary", self.summary, "the trace itself: devices, families, split and bottleneck");
@@ -49,6 +51,7 @@ struct TraceProfileRecord : RecordHeader {
 // What extract, orchestrate and the reviews need of either record.
 struct ReadProfile {
   std::string schema, engine, preset, file;
+  std::string trace;  // of a trace-profile: the trace that was read
   Status status = Status::ok;
   std::vector<RankedCandidate> candidates;
 };

@@ -22,6 +22,7 @@ constexpr std::array kMoves = {
     Move{"trace-deprioritized", 0.1, "the bound on the gain is below what can be decided"},
 };
 constexpr double kStrongDiagnosis = 1.25;
+constexpr double kWeakDiagnosis = 0.5;
 
 double bound_of(const TargetFacts& facts) {
   if (!facts.measured_ns || !facts.floor_ns || *facts.measured_ns <= 0)
@@ -41,6 +42,7 @@ void move_by_evidence(RankedCandidate& candidate, const Assessment& now) {
     move_by(candidate, weight_of(*judged), fmt::format("{} judged it {}", now.relevance_by, now.relevance));
   if (now.diagnosis_confidence && is_strong(now.diagnosis, *now.diagnosis_confidence))
     move_by(candidate, kStrongDiagnosis, "a strong diagnosis: " + now.diagnosis);
+  if (now.diagnosis_weak) move_by(candidate, kWeakDiagnosis, "a weak diagnosis waits for a person: " + now.diagnosis);
 }
 
 std::string rationale_of(const RankedCandidate& c) {

@@ -51,8 +51,12 @@ TEST(Ranking, EvidenceMovesTheScoreAndSaysSo) {
   standing["c"].diagnosis_confidence = 0.8;
   standing["d"].relevance = "low";
   standing["d"].relevance_by = "a person";
-  const auto ranking = rank_targets({facts("a", 0.3), facts("b", 0.1), facts("c", 0.09), facts("d", 0.12)}, standing);
-  EXPECT_THAT(order(ranking), ElementsAre("c", "b", "d", "a"));
+  standing["e"].diagnosis = "mixed";
+  standing["e"].diagnosis_weak = true;
+  const auto ranking = rank_targets({facts("a", 0.3), facts("b", 0.1), facts("c", 0.09), facts("d", 0.12), facts("e", 0.05)}, standing);
+  EXPECT_THAT(order(ranking), ElementsAre("c", "b", "d", "a", "e"));
+  EXPECT_DOUBLE_EQ(ranking.candidates[4].score, 0.025);
+  EXPECT_THAT(ranking.candidates[4].moved_by, ElementsAre(HasSubstr("a weak diagnosis waits for a person: mixed")));
   EXPECT_DOUBLE_EQ(ranking.candidates[3].gain_bound, 0.3);  // what was measured stays as it is
   EXPECT_THAT(ranking.candidates[3].moved_by, ElementsAre(HasSubstr("slower")));
   EXPECT_THAT(ranking.candidates[2].moved_by, ElementsAre(HasSubstr("a person judged it low")));

@@ -48,6 +48,10 @@ bool is_strong(std::string_view diagnosis, double confidence) {
   return diagnosis != "mixed" && confidence >= kStrongConfidence;
 }
 
+bool has_grown(double share_then, double share_now) {
+  return share_now >= share_then * kGrowth && share_now - share_then >= kLeastGrowth;
+}
+
 bool is_weak(std::string_view diagnosis, double confidence) {
   return diagnosis == "mixed" || confidence < kWeakConfidence;
 }

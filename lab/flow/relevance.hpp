@@ -30,4 +30,10 @@ inline constexpr double kWeakConfidence = 0.5;
 bool is_strong(std::string_view diagnosis, double confidence);
 bool is_weak(std::string_view diagnosis, double confidence);
 
+// A trace takes negative evidence back when it shows this much more of the step than was known when the evidence came:
+// a quarter more, and at least the 0.5 % that can be decided at all.
+inline constexpr double kGrowth = 1.25;
+inline constexpr double kLeastGrowth = 0.005;
+bool has_grown(double share_then, double share_now);
+
 }  // namespace kl

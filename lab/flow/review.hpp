@@ -28,7 +28,7 @@ struct AutoReviewRecord : RecordHeader {
 
 struct TraceReviewRecord : RecordHeader {
   static constexpr std::string_view kSchema = "trace-review";
-  std::string metadata, deep_profile;
+  std::string metadata, deep_profile, trace_profile;
   std::string relevance, notes;
 
   template <class Self, class V>
@@ -36,13 +36,14 @@ struct TraceReviewRecord : RecordHeader {
     RecordHeader::describe_header(self, v);
     v("metadata", self.metadata, "capture that was looked at, or empty");
     v("deep_profile", self.deep_profile, "diagnosis that was looked at, or empty");
+    v("trace_profile", self.trace_profile, "record of an imported trace that was looked at, or empty");
     v("relevance", self.relevance, "none, low, medium, high");
     v("notes", self.notes, "why");
   }
 };
 
 // Relevance of every candidate by its bound, and how far to believe it: the least of the share of
-// the window that is attributed, and of 1 unless steps are few. insufficient_trace_data when the
+// the window that is attributed, and of 1 unless steps are few; of shares of families also what those can say. insufficient_trace_data when the
 // profile has no candidates.
 AutoReviewRecord auto_review(const TraceProfileRecord& profile);
 

@@ -46,6 +46,7 @@ std::string assessment_text(const Assessment& a, const Style& style) {
                       a.champion_hash.empty() ? "none" : short_hash(a.champion_hash));
   if (const std::string figures = figures_line(a); !figures.empty()) text += "  " + figures + "\n";
   for (const auto& blocker : a.blockers) text += fmt::format("  {} {}\n", style.warn("blocker:"), blocker);
+  for (const auto& move : a.moves) text += fmt::format("  moved: {}\n", move);
   for (const auto& note : a.notes) text += fmt::format("  note: {}\n", note);
   text += fmt::format("{} {}   {} {}\n", style.bold("state:"), a.state, style.bold("answer:"), a.answer);
   if (!a.next.why.empty()) text += fmt::format("         {}\n", a.next.why);

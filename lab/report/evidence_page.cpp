@@ -2,6 +2,7 @@
 
 #include <lab/bench/verdict.hpp>
 #include <lab/core/shell.hpp>
+#include <lab/flow/external.hpp>
 #include <lab/report/bench_text.hpp>
 #include <lab/report/figures.hpp>
 #include <lab/report/plots.hpp>
@@ -61,15 +62,23 @@ std::string range(const stats::Interval& interval, double sign) {
 }
 std::string does_not_count(const EvidenceLine& line) { return fmt::format("{}", fmt::join(line.because, "; ")); }
 
+// The lab's trainer can run the target, if only as a stand-in for a traced program.
+bool runs_in_trainer(const Report& r) {
+  return is_external(r.assessment.preset) ? !r.assessment.stand_in_preset.empty() : !r.seam.empty();
+}
+
 // A command of this report's target, for sections that lack their evidence.
 CommandBlock command(const Report& r, std::string_view verb, std::string why) {
   const Assessment& a = r.assessment;
-  const std::string preset = a.preset.empty() ? "" : " --preset " + shell_word(a.preset);
+  const bool external = is_external(a.preset);
+  const std::string& runs = external && verb != "verify" && verb != "trace-profile" ? a.stand_in_preset : a.preset;
+  const std::string preset = runs.empty() ? "" : " --preset " + shell_word(runs);
   const std::string workspace = " --workspace " + shell_word(a.workspace.empty() ? "workspaces/" + a.target : a.workspace);
   std::string text = fmt::format("{} {}", r.command_prefix, verb);
   if (verb == "bench" || verb == "integration-ab" || verb == "verify") text += workspace + preset;
   if (verb == "capture") text += fmt::format("{} --output captures/{}", preset, shell_word(a.preset));
   if (verb == "calibrate") text += preset;
+  if (verb == "trace-profile") text += " --trace FILE" + preset;
   return {text, std::move(why)};
 }
 
@@ -137,6 +146,7 @@ Section state_section(const Report& r) {
   if (!a.diagnosis.empty())
     section.blocks.push_back(Paragraph{fmt::format("The champion's seam is {} (deep-profile, confidence {:.2f}).", a.diagnosis,
                                                    a.diagnosis_confidence.value_or(0))});
+  if (!a.moves.empty()) section.blocks.push_back(List{"What demoted this target or brought it back", a.moves});
   if (!a.notes.empty()) section.blocks.push_back(List{"Beside it", a.notes});
   if (!r.unreadable.empty()) section.blocks.push_back(List{"Records that could not be read", r.unreadable});
   return section;
@@ -221,7 +231,7 @@ Section trainer_section(const Report& r) {
   Section section{"trainer", "A/B in the trainer", {}};
   if (r.comparisons.empty()) {
     section.blocks.push_back(Paragraph{"No A/B of this candidate is on file: nobody knows yet whether a training run gets faster with it."});
-    if (!r.seam.empty()) section.blocks.push_back(command(r, "integration-ab", "runs the trainer in balanced pairs, with the correctness gates"));
+    if (runs_in_trainer(r)) section.blocks.push_back(command(r, "integration-ab", "runs the trainer in balanced pairs, with the correctness gates"));
     return section;
   }
   for (size_t i = 0; i < std::min(kDrawnComparisons, r.comparisons.size()); ++i) {
@@ -472,7 +482,9 @@ Section share_section(const Report& r) {
   }
   if (r.shares.empty() || !a.seam_share) {
     section.blocks.push_back(Paragraph{"How much of the step this seam takes is not known: no current trace, calibration or A/B says so."});
-    section.blocks.push_back(command(r, "capture", "traces the trainer; trace-profile reads the share from it"));
+    section.blocks.push_back(is_external(a.preset)
+                                 ? command(r, "trace-profile", "reads the share from a trace of your trainer")
+                                 : command(r, "capture", "traces the trainer; trace-profile reads the share from it"));
     return section;
   }
   SharePlot plot{r.seam, *a.seam_share, {}, a.gain_bound.value_or(*a.seam_share), a.gain_threshold, {}};
@@ -535,7 +547,7 @@ Section history_section(const Report& r) {
   Section section{"history", "History of tries", {}};
   if (r.tries.empty()) {
     section.blocks.push_back(Paragraph{"Nothing was tried in the trainer against the champion yet."});
-    if (!r.seam.empty()) section.blocks.push_back(command(r, "integration-ab", "the first try"));
+    if (runs_in_trainer(r)) section.blocks.push_back(command(r, "integration-ab", "the first try"));
   } else {
     section.blocks.push_back(Paragraph{fmt::format(
         "{} since the last promotion, of whatever candidate. A winner out of several is measured again before it counts.",

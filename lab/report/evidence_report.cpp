@@ -1,6 +1,7 @@
 #include <lab/report/evidence_report.hpp>
 
 #include <lab/core/hash.hpp>
+#include <lab/trace/families.hpp>
 
 #include <fmt/format.h>
 
@@ -31,6 +32,21 @@ std::map<std::string, double> shares_in(const LedgerEvent& event, const std::str
     for (const auto& [seam, share] : by_seam.items())
       if (share.is_number()) shares[seam] = share.get<double>();
     return shares;
+  }
+  return shares;
+}
+
+// Of a trace that knows families alone: this target's share, and what the other families take. Those of the other
+// targets would count one family once for each of them.
+std::map<std::string, double> shares_of_families(const Json& record, const std::string& target, double share) {
+  std::map<std::string, double> shares = {{target, share}};
+  const Json families = record.value("summary", Json::object()).value("families", Json::array());
+  for (const Json& family : families) {
+    const std::string name = text_in(family, "family");
+    const auto targets = trace::targets_of_family(name);
+    const auto window_share = family.find("window_share");
+    if (std::find(targets.begin(), targets.end(), target) != targets.end()) continue;
+    if (window_share != family.end() && window_share->is_number()) shares[name] = window_share->get<double>();
   }
   return shares;
 }
@@ -155,6 +171,8 @@ class Gatherer {
       if (!line.counts || line.event_type != a.share_from || event == by_id_.end()) continue;
       auto shares = shares_in(*event->second, a.preset);
       if (!shares.contains(r_.seam)) continue;
+      if (const Json& record = record_of(*event->second); text_in(record, "attributed_by") == "families")
+        shares = shares_of_families(record, r_.seam, shares.at(r_.seam));
       r_.shares = std::move(shares);
       r_.share_line = line;
     }

@@ -48,7 +48,7 @@ struct EvidenceReport {
   Assessment assessment;
   std::string written_at;      // UTC
   std::string command_prefix;  // "kernel-lab" with the global flags the user gave
-  std::string seam;            // of the target in the trainer; empty: none
+  std::string seam;            // of the target in the trainer; empty: none. Of an imported trace the target's key
   std::optional<Reported<VerifyRecord>> verify;          // newest of the candidate
   std::optional<Reported<BenchRecord>> bench;            // newest with times, else newest
   std::optional<BenchSamples> samples;                   // of that bench

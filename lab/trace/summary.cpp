@@ -105,6 +105,11 @@ HostSummary summarise_host(const TraceModel& model, const Window& steps, const S
   return host;
 }
 
+struct FamilySpans {
+  FamilySummary summary;
+  std::map<int64_t, std::vector<Span>> by_device;
+};
+
 struct SeamSpans {
   SeamSummary summary;
   std::vector<Span> spans;
@@ -113,7 +118,7 @@ struct SeamSpans {
 // Families, seams and kernels are sums over the same activities.
 void summarise_work(const TraceModel& model, const Window& window, const std::vector<Attributed>& attributed,
                     bool with_kernels, Summary& summary) {
-  std::map<std::string_view, FamilySummary> families;
+  std::map<std::string_view, FamilySpans> families;
   std::map<std::string_view, SeamSpans> seams;
   std::map<std::tuple<NameId, std::string_view, std::string>, KernelSummary> kernels;  // one name may be known by several rules
   const auto kernel = [&](NameId name, const Attributed& to) -> KernelSummary& {
@@ -133,9 +138,10 @@ void summarise_work(const TraceModel& model, const Window& window, const std::ve
     const std::string_view subject = subject_of(to.seam);
     all += ns;
     if (to.family == kUnknownFamily) unknown += ns;
-    FamilySummary& f = families[to.family];
-    f.kernel_sum_ns += ns;
-    ++f.count;
+    FamilySpans& f = families[to.family];
+    f.summary.kernel_sum_ns += ns;
+    ++f.summary.count;
+    window.cut(item.span, f.by_device[item.device]);
     if (!to.seam.empty()) {
       SeamSpans& s = seams[subject];
       ++s.summary.calls[std::string(part_of(to.seam))];
@@ -154,7 +160,7 @@ void summarise_work(const TraceModel& model, const Window& window, const std::ve
     const Attributed to = attribute_name(model.names[total.name]);
     all += total.total_ns;
     if (to.family == kUnknownFamily) unknown += total.total_ns;
-    FamilySummary& f = families[to.family];
+    FamilySummary& f = families[to.family].summary;
     f.kernel_sum_ns += total.total_ns;
     f.count += total.count;
     if (!with_kernels) continue;
@@ -163,10 +169,13 @@ void summarise_work(const TraceModel& model, const Window& window, const std::ve
     k.total_ns += total.total_ns;
   }
   summary.unknown_share = share(unknown, all);
-  for (auto& [name, family] : families) {
-    family.family = name;
-    family.share = share(family.kernel_sum_ns, all);
-    summary.families.push_back(std::move(family));
+  const int64_t whole = summary.window_ns * static_cast<int64_t>(summary.devices.size());
+  for (auto& [name, f] : families) {
+    f.summary.family = name;
+    f.summary.share = share(f.summary.kernel_sum_ns, all);
+    for (auto& [device, spans] : f.by_device) f.summary.kernel_union_ns += length(union_of(std::move(spans)));
+    if (!f.by_device.empty()) f.summary.window_share = share(f.summary.kernel_union_ns, whole);
+    summary.families.push_back(std::move(f.summary));
   }
   for (auto& [name, seam] : seams) {
     seam.summary.seam = name;

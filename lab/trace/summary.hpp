@@ -46,15 +46,18 @@ struct HostSummary {
 
 struct FamilySummary {
   std::string family;
-  int64_t kernel_sum_ns = 0;
+  int64_t kernel_sum_ns = 0, kernel_union_ns = 0;
   double share = 0;
+  std::optional<double> window_share;
   int64_t count = 0;
 
   template <class Self, class V>
   static void describe(Self& self, V& v) {
     v("family", self.family, "kind of work, or unknown");
     v("kernel_sum_ns", self.kernel_sum_ns, "sum of its kernels' durations");
+    v("kernel_union_ns", self.kernel_union_ns, "time in which at least one of them ran, device by device");
     v("share", self.share, "of the sum over all kernels");
+    v("window_share", self.window_share, "kernel_union_ns as a share of devices times window; null: the source has no timeline");
     v("count", self.count, "kernels");
   }
 };

@@ -53,6 +53,25 @@ TEST(summary, each_device_has_its_own_unions_and_the_split_sums_to_all_of_them) 
   EXPECT_DOUBLE_EQ(s.covered_share, 0.65);
 }
 
+TEST(summary, a_familys_share_of_the_window_is_a_union_on_each_device) {
+  ModelBuilder b;
+  b.device(0, "a").device(1, "b");
+  b.kernel(0, 60, 0, 7, kNone, "softmax_forward");
+  b.kernel(30, 70, 0, 8, kNone, "softmax_forward");  // over the first
+  b.kernel(50, 80, 1, 7, kNone, "softmax_forward");  // another device: no overlap
+  b.kernel(80, 100, 0, 7, kNone, "k");
+  const Summary s = summarise(b.model);
+  ASSERT_EQ(s.families.at(0).family, "softmax");
+  EXPECT_EQ(s.families[0].kernel_sum_ns, 130'000);
+  EXPECT_EQ(s.families[0].kernel_union_ns, 100'000);
+  EXPECT_DOUBLE_EQ(s.families[0].window_share.value_or(0), 0.5);
+  EXPECT_DOUBLE_EQ(s.families.at(1).window_share.value_or(0), 0.1);
+
+  ModelBuilder sums;  // of a tool that keeps no moments
+  sums.model.totals.push_back({ActivityKind::kernel, sums.model.names.id("softmax_forward"), 3, 90'000});
+  EXPECT_FALSE(summarise(sums.model).families.at(0).window_share);
+}
+
 TEST(summary, only_what_lies_in_the_steps_counts) {
   ModelBuilder b;
   b.device(0, "a");

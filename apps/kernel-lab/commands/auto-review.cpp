@@ -1,5 +1,7 @@
 #include "session.hpp"
 
+#include <lab/core/shell.hpp>
+#include <lab/flow/external.hpp>
 #include <lab/flow/review.hpp>
 #include <lab/report/verdict.hpp>
 
@@ -7,6 +9,20 @@
 #include <fmt/format.h>
 
 namespace kl::app {
+namespace {
+
+// Of the first candidate that has a kernel to start from: the plan of another one is only to choose another.
+std::string next_of(const Context& context, const TraceProfileRecord& profile, const std::string& file) {
+  std::string rank;
+  for (const RankedCandidate& candidate : profile.candidates)
+    if (candidate.starter == "starter-ready") {
+      if (candidate.rank > 1) rank = fmt::format(" --rank {}", candidate.rank);
+      break;
+    }
+  return command_line(context, fmt::format("orchestrate --trace-profile {} --workspace-root workspaces{}", shell_word(file), rank));
+}
+
+}  // namespace
 
 Command command_auto_review() {
   auto file = std::make_shared<std::string>();
@@ -32,9 +48,10 @@ Command command_auto_review() {
                                 record.status == Status::ok ? fmt::format("confidence {:.2f}: {}", record.confidence, record.confidence_reason)
                                                             : record.reason, record.remedy);
     answer.exit_code = exit_code_of(record.status);
-    answer.next = record.status == Status::ok
-                      ? command_line(context, fmt::format("orchestrate --trace-profile {} --workspace-root workspaces", *file))
-                      : command_line(context, "capture --preset " + (record.preset.empty() ? "smoke" : record.preset) + " --output captures/again");
+    if (record.status == Status::ok)
+      answer.next = next_of(context, profile, *file);
+    else if (!is_external(record.preset))
+      answer.next = command_line(context, "capture --preset " + (record.preset.empty() ? "smoke" : record.preset) + " --output captures/again");
     return answer;
   };
   return command;

@@ -3,6 +3,8 @@
 
 #include <lab/bench/bench.hpp>
 #include <lab/core/hash.hpp>
+#include <lab/core/shell.hpp>
+#include <lab/flow/external.hpp>
 #include <lab/report/bench_text.hpp>
 #include <lab/report/verify_text.hpp>
 
@@ -51,10 +53,15 @@ Result<Answer> run_bench(Context& context, const Flags& flags) {
   KL_TRY(const Session session, open_session(context, flags.workspace, flags.preset));
   if (session.shapes.empty())
     return make_error(Status::unsupported_target,
-                      session.target.seam.empty()
+                      is_external(session.preset)
+                          ? fmt::format("{} says no shape of {}: a trace holds times alone", session.preset, session.target.key)
+                      : session.target.seam.empty()
                           ? fmt::format("{} has no seam in the trainer, so no shape of it is timed", session.target.key)
                           : fmt::format("preset {} calls {} at no shape", session.preset, session.target.key),
-                      "choose a preset with a seam for it, or measure it with a program in benchmarks/");
+                      is_external(session.preset) && !session.target.seam.empty()
+                          ? command_line(context, fmt::format("bench --workspace {} --preset smoke   (or another preset of the lab's trainer)",
+                                                              shell_word(flags.workspace)))
+                          : "choose a preset with a seam for it, or measure it with a program in benchmarks/");
   KL_TRY(const auto stopped, verified_first(context, session, flags));
   if (stopped) return *stopped;
 

@@ -1,6 +1,7 @@
 #include "records.hpp"
 #include "session.hpp"
 
+#include <lab/core/shell.hpp>
 #include <lab/flow/profile.hpp>
 
 #include <CLI/CLI.hpp>
@@ -53,7 +54,7 @@ Command command_extract() {
     Answer answer;
     answer.record = to_json(record);
     answer.text = workspace.kernel().string() + "\n";
-    answer.next = command_line(context, fmt::format("verify --workspace {} --quick   (after changing {})", flags->workspace,
+    answer.next = command_line(context, fmt::format("verify --workspace {} --quick   (after changing {})", shell_word(flags->workspace),
                                                     workspace.record.kernel_file));
     return answer;
   };

@@ -26,7 +26,7 @@ Command command_init() {
     KL_TRY(const Target target, catalogue.find(flags->target));
     std::string preset = flags->preset;
     if (!preset.empty()) {
-      KL_TRY(preset, choose_preset(context, preset, ""));
+      KL_TRY(preset, choose_filing_preset(context, preset, ""));
     }
     KL_TRY(const Workspace workspace, init_workspace({.target = &target, .engine = context.engine,
                                                       .folder = flags->workspace, .preset = preset,

@@ -1,8 +1,11 @@
 #include "integration_run.hpp"
 
+#include <lab/core/shell.hpp>
+#include <lab/flow/external.hpp>
 #include <lab/report/integration_text.hpp>
 
 #include <CLI/CLI.hpp>
+#include <fmt/format.h>
 
 namespace kl::app {
 namespace {
@@ -15,6 +18,12 @@ struct Flags {
 Result<Answer> run_integration(Context& context, const Flags& flags) {
   KL_CHECK(require_usable(context));
   KL_TRY(const Session session, open_session(context, flags.ab.workspace, flags.preset));
+  if (is_external(session.preset) && flags.ab.trainer == "builtin")
+    return make_error(Status::needs_integration_adapter,
+                      fmt::format("{} is an imported trace: the lab cannot run the program it is of", session.preset),
+                      command_line(context, fmt::format("integration-ab --workspace {} --preset smoke   (or another preset of the lab's trainer, which "
+                                                        "stands in for yours; with --trainer PROGRAM, an adapter of yours: "
+                                                        "docs/trainer-protocol.md)", shell_word(flags.ab.workspace))));
   KL_CHECK(require_verified(context, session));
   KL_TRY(const RecordedAb ran, run_and_record_ab(context, session, flags.ab));
   KL_TRY(const Assessment after, assess_now(context, session.catalogue, session.target, session.preset,

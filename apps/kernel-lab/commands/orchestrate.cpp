@@ -44,6 +44,7 @@ Result<Answer> run_orchestrate(Context& context, const Flags& flags) {
   request.preset = profile.preset;
   request.profile_file = file;
   request.profile_is_trace = profile.schema == TraceProfileRecord::kSchema && profile.status == Status::ok;
+  request.imported_trace = profile.trace;
   request.trace_metadata = flags.trace_metadata;
   if (!flags.trace_metadata.empty()) {
     KL_TRY(request.trace_metadata_ok, has_trace(flags.trace_metadata));

@@ -11,15 +11,15 @@ namespace kl::app {
 namespace {
 
 struct Flags {
-  std::string target, workspace, metadata, deep_profile, relevance, notes;
+  std::string target, workspace, metadata, deep_profile, trace_profile, relevance, notes;
 };
 
 Result<Answer> run_review(Context& context, const Flags& flags) {
   if (flags.target.empty() == flags.workspace.empty())
     return make_error(Status::usage, "give either --target or --workspace", "whose relevance is judged?");
-  if (flags.metadata.empty() == flags.deep_profile.empty())
-    return make_error(Status::usage, "give either --metadata or --deep-profile",
-                      "what was looked at: PREFIX.metadata.json of a capture, or a record of deep-profile");
+  if ((flags.metadata.empty() ? 0 : 1) + (flags.deep_profile.empty() ? 0 : 1) + (flags.trace_profile.empty() ? 0 : 1) != 1)
+    return make_error(Status::usage, "give one of --metadata, --deep-profile and --trace-profile",
+                      "what was looked at: PREFIX.metadata.json of a capture, or a record of deep-profile or, of an imported trace, of trace-profile");
   const Catalogue catalogue = Catalogue::search(context.target_path);
   auto record = new_record<TraceReviewRecord>();
   std::string key = flags.target;
@@ -29,8 +29,10 @@ Result<Answer> run_review(Context& context, const Flags& flags) {
     record.workspace = workspace.folder.string();
   }
   KL_TRY(const Target target, catalogue.find(key));
-  const std::string file = flags.metadata.empty() ? flags.deep_profile : flags.metadata;
-  const std::string wanted = flags.metadata.empty() ? "deep-profile" : "capture";
+  using Looked = std::pair<std::string, std::string>;  // file, and whose record it is
+  const auto [file, wanted] = !flags.metadata.empty()       ? Looked{flags.metadata, "capture"}
+                              : !flags.deep_profile.empty() ? Looked{flags.deep_profile, "deep-profile"}
+                                                            : Looked{flags.trace_profile, "trace-profile"};
   const auto json = read_json_file(file);
   if (!json.ok()) return make_error(Status::usage, json.error().what, fmt::format("give a record of {}", wanted));
   if (!json->is_object() || json->value("schema", Json()) != wanted)
@@ -47,6 +49,7 @@ Result<Answer> run_review(Context& context, const Flags& flags) {
   record.status = Status::ok;
   record.metadata = flags.metadata;
   record.deep_profile = flags.deep_profile;
+  record.trace_profile = flags.trace_profile;
   record.relevance = flags.relevance;
   record.notes = flags.notes;
   KL_TRY(const LedgerEvent event, record_event(context, "trace-review", record, "", std::nullopt, {{"record", to_json(record)}}));
@@ -72,6 +75,7 @@ Command command_review_trace() {
     app.add_option("--workspace", flags->workspace, "instead of --target")->type_name("DIR");
     app.add_option("--metadata", flags->metadata, "PREFIX.metadata.json of the capture looked at")->type_name("FILE");
     app.add_option("--deep-profile", flags->deep_profile, "record of the diagnosis looked at")->type_name("FILE");
+    app.add_option("--trace-profile", flags->trace_profile, "record of the trace looked at, of an imported one")->type_name("FILE");
     app.add_option("--relevance", flags->relevance, "none, low, medium, high")->required()->check(CLI::IsMember(relevance_names()));
     app.add_option("--notes", flags->notes, "why")->type_name("TEXT");
   };

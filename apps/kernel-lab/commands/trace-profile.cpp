@@ -2,8 +2,11 @@
 
 #include <lab/core/clock.hpp>
 #include <lab/core/hash.hpp>
+#include <lab/core/shell.hpp>
+#include <lab/flow/external.hpp>
 #include <lab/flow/profile.hpp>
 #include <lab/integration/capture.hpp>
+#include <lab/report/figures.hpp>
 #include <lab/report/ranking_text.hpp>
 #include <lab/report/trace_text.hpp>
 #include <lab/report/verdict.hpp>
@@ -49,6 +52,17 @@ void rank(TraceProfileRecord& record, const PresetFacts& facts, const std::map<s
   record.not_ranked = ranking.not_ranked;
 }
 
+// Another trace that is filed under the same name: a newer one of the same program, or of another with the same stem.
+void note_namesake(const Context& context, const TraceProfileRecord& record) {
+  const auto filed = Ledger(context.ledger).query({.engine = record.engine, .preset = record.preset, .event_types = {"trace-profile"}});
+  if (!filed.ok() || filed->events.empty()) return;
+  const Json before = filed->events.back().details.value("record", Json::object());
+  const std::string hash = before.value("trace_hash", "");
+  if (hash.empty() || hash == record.trace_hash) return;
+  context.note(fmt::format("{} held {} ({}) until now; {} ({}) is newer and counts. Of another program? File it with --preset external:NAME",
+                           record.preset, before.value("trace", "?"), short_hash(hash), record.trace, short_hash(record.trace_hash)));
+}
+
 Result<Answer> finish(Context& context, int64_t begun_ns, TraceProfileRecord& record, const std::string& text, const std::string& next) {
   record.output_file = fs::absolute(record.output_file).string();
   record.wall_seconds = static_cast<double>(monotonic_ns() - begun_ns) * 1e-9;
@@ -61,6 +75,7 @@ Result<Answer> finish(Context& context, int64_t begun_ns, TraceProfileRecord& re
   answer.text = text + verdict_line(context.style, record.status,
                                     record.status == Status::ok ? fmt::format("{}: {}", record.summary.bottleneck.label, record.summary.bottleneck.reason)
                                                                 : record.reason, record.remedy) +
+                (is_external(record.preset) ? fmt::format("filed under {}\n", record.preset) : "") +
                 fmt::format("written to {}\n", record.output_file);
   answer.exit_code = exit_code_of(record.status);
   answer.next = next;
@@ -75,6 +90,9 @@ Result<Answer> run_trace_profile(Context& context, const Flags& flags) {
   record.engine = context.engine->name();
   record.preset = flags.preset;
   record.trace = flags.trace;
+  if (!flags.preset.empty()) {
+    KL_TRY(record.preset, choose_filing_preset(context, flags.preset, ""));
+  }
   if (!flags.metadata.empty()) {
     KL_TRY(const CaptureRecord capture, read_metadata(flags.metadata));
     record.metadata = flags.metadata;
@@ -92,31 +110,42 @@ Result<Answer> run_trace_profile(Context& context, const Flags& flags) {
     record.trace = trace_file(capture.prefix).string();
     if (!fs::exists(record.trace)) record.trace = (fs::path(flags.metadata).parent_path() / fs::path(record.trace).filename()).string();
   } else if (record.output_file = flags.output; flags.output.empty()) {
-    record.output_file = fs::path(flags.trace).replace_extension(".trace-profile.json").string();
+    record.output_file = (fs::path(flags.trace).parent_path() / stem_of_trace(flags.trace)).string() + ".trace-profile.json";
   }
   KL_TRY(const trace::TraceModel model, trace::read_trace(record.trace));
   KL_TRY(record.trace_hash, sha256_file(record.trace));
   record.summary = trace::summarise(model);
   if (record.preset.empty())
     if (const auto preset = model.metadata.find("KERNEL_LAB_PRESET"); preset != model.metadata.end()) record.preset = preset->second;
-  if (record.preset.empty()) {
-    KL_TRY(record.preset, choose_preset(context, "", ""));
-  }
-  if (record.summary.bottleneck.label == "insufficient-trace-data" && record.summary.seams.empty()) {
+  if (record.preset.empty()) record.preset = external_preset(flags.trace);
+  const bool external = is_external(record.preset), by_families = external || record.summary.seams.empty();
+  if (record.summary.families.empty()) {
     record.status = Status::insufficient_trace_data;
     record.reason = record.summary.bottleneck.reason;
-    record.remedy = "capture a longer window";
+    record.remedy = "trace a longer window, with the device's activities in it";
     return finish(context, begun_ns, record, summary_text(record.summary, context.style), "");
   }
-  KL_CHECK(require_usable(context));
+  if (external) note_namesake(context, record);
+  if (!external) KL_CHECK(require_usable(context));
   const Catalogue catalogue = Catalogue::search(context.target_path);
   KL_TRY(PresetFacts facts, preset_facts(context, catalogue, record.preset));
   if (record.identity.fingerprint_class.empty()) record.identity = facts.identity;
-  add_shares(record.summary, facts);
+  if (by_families)
+    add_family_shares(record.summary, facts.targets);
+  else
+    add_shares(record.summary, facts);
+  record.attributed_by = by_families ? "families" : "seams";
   for (const TargetFacts& one : facts.targets)
-    if (one.share && one.not_on_path.empty()) record.seam_share[one.seam] = *one.share;
+    if (one.share && one.not_on_path.empty()) record.seam_share[external ? one.target : one.seam] = *one.share;
   record.status = Status::ok;
   rank(record, facts, {});
+  if (external && record.candidates.empty()) {
+    record.status = Status::insufficient_trace_data;
+    record.reason = "no kernel of the trace is of a family that a target has";
+    record.remedy = fmt::format("`{}` lists them; `kernel-lab new-target` makes a target of an operation of your own",
+                                command_line(context, "trace summary " + shell_word(record.trace) + " --kernels"));
+    return finish(context, begun_ns, record, summary_text(record.summary, context.style), "");
+  }
   // Where each target stands once this record is on file.
   LedgerEvent pending = event_of(context, "trace-profile", record, "", std::nullopt, {{"record", to_json(record)}});
   pending.id = "pending";
@@ -125,7 +154,7 @@ Result<Answer> run_trace_profile(Context& context, const Flags& flags) {
   const std::string output = record.output_file;
   return finish(context, begun_ns, record,
                 summary_text(record.summary, context.style) + ranking_text(record.candidates, record.not_ranked, context.style),
-                command_line(context, fmt::format("auto-review --trace-profile {}", output)));
+                command_line(context, "auto-review --trace-profile " + shell_word(output)));
 }
 
 }  // namespace
@@ -135,11 +164,12 @@ Command command_trace_profile() {
   Command command;
   command.name = "trace-profile";
   command.summary = "a trace's families, seams, shares and bottleneck, and the targets it ranks";
-  command.examples = {"trace-profile --metadata captures/smoke.metadata.json", "trace-profile --trace t.sqlite --preset smoke --output tp.json"};
+  command.examples = {"trace-profile --metadata captures/smoke.metadata.json", "trace-profile --trace t.sqlite --preset smoke --output tp.json",
+                      "--engine cuda trace-profile --trace run.pt.trace.json.gz   (of your own trainer: filed under external:run.pt.trace)"};
   command.flags = [flags](CLI::App& app) {
     app.add_option("--metadata", flags->metadata, "PREFIX.metadata.json of a capture")->type_name("FILE");
     app.add_option("--trace", flags->trace, "a trace by itself")->type_name("FILE");
-    app.add_option("--preset", flags->preset, "with --trace: what was traced")->type_name("NAME");
+    app.add_option("--preset", flags->preset, "with --trace: what was traced (default: what a capture says, else external:STEM)")->type_name("NAME");
     app.add_option("--output", flags->output, "default: PREFIX.trace-profile.json")->type_name("FILE");
   };
   command.run = [flags](Context& context) { return run_trace_profile(context, *flags); };

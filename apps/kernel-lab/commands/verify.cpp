@@ -3,6 +3,7 @@
 #include "verify_run.hpp"
 
 #include <lab/core/shell.hpp>
+#include <lab/flow/external.hpp>
 #include <lab/report/verify_text.hpp>
 
 #include <CLI/CLI.hpp>
@@ -62,9 +63,9 @@ Command command_verify() {
     answer.text = verify_text(record, context.style);
     answer.exit_code = exit_code_of(record.status);
     const std::string workspace = flags->workspace;
-    if (record.status == Status::ok && session.target.seam.empty())
+    if (record.status == Status::ok && (session.target.seam.empty() || is_external(session.preset)))
       answer.next = command_line(context, fmt::format("promotion-check --target {} --workspace {}",
-                                                      session.target.key, workspace));
+                                                      session.target.key, shell_word(workspace)));
     else if (record.status == Status::ok)
       answer.next = command_line(context, fmt::format("bench --workspace {} --quick", workspace));
     else if (record.status == Status::mismatch || record.status == Status::rejected)
