@@ -522,6 +522,28 @@ Section share_section(const Report& r) {
   return section;
 }
 
+// What the last two traces show of the whole step, each list as shares and times of one unit.
+void add_trace_change(Section& section, const Report& r) {
+  if (!r.trace_change) return;
+  const trace::TraceDiff& diff = r.trace_change->diff;
+  section.blocks.push_back(Paragraph{fmt::format("From the trace of {} to that of {}: {}.", when(r.trace_change->before_at),
+                                                 when(r.trace_change->after_at), diff.verdict)});
+  if (!diff.notes.empty()) section.blocks.push_back(List{"The two are not alike", diff.notes});
+  PageTable table(fmt::format("The last two traces, times of one {}", diff.per), {"", ">before", ">after", ">change", ">share", ">share", ">points", "only in"},
+                  true);
+  const auto rows = [&](std::string_view kind, const std::vector<trace::WorkChange>& list, auto words) {
+    for (const auto& c : list)
+      table.row({fmt::format("{}{}", kind, words(c.name)), duration_text(c.before_ns * 1e-9), duration_text(c.after_ns * 1e-9),
+                 signed_duration_text(c.change_ns * 1e-9), share_text(c.before_share), share_text(c.after_share),
+                 fmt::format("{:+.1f}", 100 * c.change_share), c.held_by == "both" ? "" : c.held_by});
+  };
+  rows("", diff.parts, trace::words_of_part);
+  const auto as_it_is = [](std::string_view name) { return name; };
+  rows("seam ", diff.seams, as_it_is);
+  rows("family ", diff.families, as_it_is);
+  section.blocks.push_back(std::move(table));
+}
+
 // History of tries ----------------------------------------------------------------------------
 
 std::string number_of(const EvidenceLine& line) {
@@ -687,8 +709,10 @@ Page evidence_page(const Report& r) {
                               a.candidate_hash.empty() ? "none" : short_hash(a.candidate_hash),
                               a.champion_hash.empty() ? "none" : short_hash(a.champion_hash));
   page.badge = {a.state, tone_of_state(a.state)};
+  Section share = share_section(r);
+  add_trace_change(share, r);
   page.sections = {state_section(r), trainer_section(r), bench_section(r), roofline_section(r),
-                   share_section(r), history_section(r), provenance_section(r)};
+                   std::move(share), history_section(r), provenance_section(r)};
   page.footer = fmt::format("Kernel Lab {}, written {} UTC from the ledger.", kLabVersion, when(r.written_at));
   return page;
 }

@@ -74,6 +74,7 @@ class Gatherer {
     take_samples();
     take_calibration();
     take_shares();
+    r_.trace_change = newest_trace_change(request_.events, r_.assessment);
     take_promotion();
     HistoryRequest of_target{a.target, a.engine, "", a.champion_hash};
     r_.sources = history(request_.events, of_target, ObjectStore(request_.objects));

@@ -9,6 +9,7 @@
 #include <lab/flow/assess.hpp>
 #include <lab/flow/history.hpp>
 #include <lab/flow/promotion.hpp>
+#include <lab/flow/trace_change.hpp>
 #include <lab/integration/integration_ab.hpp>
 #include <lab/ledger/event.hpp>
 #include <lab/verify/verify.hpp>
@@ -58,6 +59,7 @@ struct EvidenceReport {
   std::map<std::string, double> shares;                  // of the step, by seam, from what `share_line` names
   EvidenceLine share_line;
   std::vector<std::string> judgements;                   // what people wrote about the current trace
+  std::optional<TraceChange> trace_change;               // between the last two traces of the preset
   std::vector<ReportedTry> tries;                        // oldest first
   std::vector<HistoryEntry> sources;                     // every source of this target that was verified
   std::optional<Provenance> promotion;                   // of the candidate, when it became the champion

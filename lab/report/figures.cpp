@@ -16,6 +16,8 @@ std::string duration_text(double seconds) {
   return fmt::format("{:.0f} min {:.0f} s", std::floor(seconds / 60), std::fmod(seconds, 60));
 }
 
+std::string signed_duration_text(double seconds) { return (seconds < 0 ? "-" : "+") + duration_text(std::fabs(seconds)); }
+
 std::string bytes_text(double bytes) {
   constexpr const char* kUnits[] = {"B", "kB", "MB", "GB", "TB"};
   int unit = 0;

@@ -37,6 +37,8 @@ TEST(style, nothing_is_decorated_when_switched_off) {
 TEST(figures, are_what_people_read) {
   EXPECT_EQ(duration_text(0.00123), "1.23 ms");
   EXPECT_EQ(duration_text(4.5e-6), "4.5 µs");
+  EXPECT_EQ(signed_duration_text(-0.00123), "-1.23 ms");
+  EXPECT_EQ(signed_duration_text(0), "+0 ns");
   EXPECT_EQ(percent_text(0.0125), "+1.25 %");
   EXPECT_EQ(percent_text(-0.000001), "+0.00 %");
   EXPECT_EQ(bytes_text(12'345'678), "12.3 MB");

@@ -41,15 +41,43 @@ std::string seams_text(const trace::Summary& s, const Style& style) {
 
 std::string split_text(const trace::BottleneckSplit& split, const Style& style) {
   Table table({"the window went to", ">time", ">share"});
-  for (const auto& [name, ns] : {std::pair{"kernels", split.kernel_ns}, {"exposed copies", split.exposed_copy_ns},
-                                 {"idle, launching", split.idle_launch_ns}, {"idle, synchronising", split.idle_sync_ns},
-                                 {"idle, copying", split.idle_copy_ns}, {"idle, host elsewhere", split.idle_host_ns},
-                                 {"idle, unknown", split.idle_unknown_ns}})
-    if (ns > 0) table.row({name, ns_text(ns), share_of(ns, split.whole_ns)});
+  for (const trace::SplitPart& part : trace::split_parts())
+    if (const int64_t ns = split.*part.ns; ns > 0) table.row({std::string(part.words), ns_text(ns), share_of(ns, split.whole_ns)});
   return table.text(style);
 }
 
+std::string unit_text(const trace::TraceSide& side, std::string_view which, const Style& style) {
+  std::string text = fmt::format("  {:7}{} {}: {}, {}", which, side.format, side.source_version, ns_text(side.window_ns),
+                                 side.steps == 0 ? "steps unknown" : count_text(side.steps) + " steps");
+  return text + fmt::format(", {}{}\n", side.bottleneck, side.file.empty() ? "" : "  " + style.dim(side.file));
+}
+
+std::string points_text(double share) { return fmt::format("{:+.1f}", 100 * share); }
+
+std::string changes_text(std::string title, const std::vector<trace::WorkChange>& list, const Style& style) {
+  Table table({std::move(title), ">before", ">after", ">change", ">share", ">share", ">points", "only in"});
+  for (const auto& c : list)
+    table.row({c.name, duration_text(c.before_ns * 1e-9), duration_text(c.after_ns * 1e-9), signed_duration_text(c.change_ns * 1e-9), share_text(c.before_share),
+               share_text(c.after_share), points_text(c.change_share), c.held_by == "both" ? "" : c.held_by});
+  return table.empty() ? "" : table.text(style);
+}
+
 }  // namespace
+
+std::string diff_text(const trace::TraceDiff& d, const Style& style) {
+  std::string text = fmt::format("{}, times of one {}\n", style.bold("trace diff"), d.per);
+  text += unit_text(d.before, "before", style) + unit_text(d.after, "after", style);
+  for (const auto& note : d.notes) text += fmt::format("  {} {}\n", style.warn("note:"), note);
+  std::vector<trace::WorkChange> parts = d.parts;
+  for (auto& part : parts) part.name = trace::words_of_part(part.name);
+  text += changes_text(d.per + " went to", parts, style) + changes_text("work", d.seams, style) + changes_text("family", d.families, style);
+  return text + fmt::format("{} {}\n", style.bold("verdict:"), d.verdict);
+}
+
+std::string trace_change_text(const TraceChange& change, const Style& style) {
+  return fmt::format("{} from {} to {}\n", style.bold("the last two traces of the preset"), change.before_at.substr(0, 19),
+                     change.after_at.substr(0, 19)) + diff_text(change.diff, style);
+}
 
 std::string capture_text(const CaptureRecord& record, const Style& style) {
   std::string text = fmt::format("{} of preset {}, engine {}, tool {}\n", style.bold("capture"), or_none(record.preset),

@@ -53,6 +53,24 @@ std::string unexplained(const std::vector<Gap>& gaps) {
 
 }  // namespace
 
+std::span<const SplitPart> split_parts() {
+  using S = BottleneckSplit;
+  static constexpr std::array<SplitPart, 7> parts = {{{"kernel", "kernels", &S::kernel_ns},
+                                                      {"exposed_copy", "exposed copies", &S::exposed_copy_ns},
+                                                      {"idle_launch", "idle, launching", &S::idle_launch_ns},
+                                                      {"idle_sync", "idle, synchronising", &S::idle_sync_ns},
+                                                      {"idle_copy", "idle, copying", &S::idle_copy_ns},
+                                                      {"idle_host", "idle, host elsewhere", &S::idle_host_ns},
+                                                      {"idle_unknown", "idle, unknown", &S::idle_unknown_ns}}};
+  return parts;
+}
+
+std::string_view words_of_part(std::string_view name) {
+  for (const SplitPart& part : split_parts())
+    if (part.name == name) return part.words;
+  return name;
+}
+
 void split_idle(const TraceModel& model, const std::vector<Attributed>& attributed, int64_t device, const Spans& idle,
                 BottleneckSplit& split) {
   const std::vector<Enqueued> items = items_of(model, attributed, device);

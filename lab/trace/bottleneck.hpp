@@ -4,7 +4,9 @@
 #include <lab/core/record.hpp>
 #include <lab/trace/attribution.hpp>
 
+#include <span>
 #include <string>
+#include <string_view>
 
 namespace kl::trace {
 
@@ -31,6 +33,16 @@ struct BottleneckSplit {
     v("whole_ns", self.whole_ns, "what the parts sum to: devices times window");
   }
 };
+
+// The parts in the order in which they are told.
+struct SplitPart {
+  std::string_view name;   // the field without its unit
+  std::string_view words;  // for a person
+  int64_t BottleneckSplit::*ns;
+};
+std::span<const SplitPart> split_parts();
+// "idle, launching" of "idle_launch".
+std::string_view words_of_part(std::string_view name);
 
 struct Bottleneck {
   std::string label;  // launch-bound, sync-bound, copy-bound, host-bound, kernel-dominated, mixed, insufficient-trace-data

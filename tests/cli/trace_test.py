@@ -157,6 +157,57 @@ class Imports(LabTest):
         self.assertEqual(self.record("trace", "summary", "host.json", exit_code=5)["status"], "insufficient-trace-data")
 
 
+class Differences(LabTest):
+    def kineto(self, name, kernels, step_us=None):
+        """One kernel of each name and duration in µs, back to back; a step of `step_us`, if any."""
+        events, at = [], 0
+        for i, (kernel, duration) in enumerate(kernels):
+            events.append({"ph": "X", "cat": "kernel", "name": kernel, "pid": 0, "tid": 7, "ts": at, "dur": duration,
+                           "args": {"device": 0, "stream": 7, "correlation": i}})
+            at += duration
+        if step_us:
+            events.append({"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#1", "pid": 5, "tid": 5, "ts": 0, "dur": step_us})
+        (self.folder / name).write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
+
+    def setUp(self):
+        super().setUp()
+        self.kineto("a.json", [("gemm_nn", 40), ("softmax_forward", 20)], 100)
+        self.kineto("b.json", [("gemm_nn", 40), ("layer_norm_kernel", 10)], 80)
+
+    def test_two_traces_of_any_format_say_what_grew_and_what_shrank(self):
+        record = self.record("trace", "diff", "a.json", "b.json")
+        self.assertEqual((record["per"], record["before_ns"], record["after_ns"], record["change_ns"]), ("step", 100_000, 80_000, -20_000))
+        families = {f["name"]: (f["held_by"], f["change_ns"]) for f in record["families"]}
+        self.assertEqual(families, {"matmul": ("both", 0), "softmax": ("before", -20_000), "norm": ("after", 10_000)})
+        self.assertEqual(record["grew"], ["norm +10 µs"])
+        self.assertEqual(record["before"]["file"], "a.json")
+        self.assertEqual(self.ledger_lines(), [])
+        told = self.lab("trace", "diff", "a.json", "b.json")
+        self.assertEqual(told.returncode, 0, told.stderr)
+        self.assertIn("verdict: a step went from 0.100 ms to 0.080 ms (-20.00 %); grew: norm +10 µs", told.stdout)
+
+        self.lab("trace", "import", "a.json", "--output", "a.sqlite")
+        mixed = self.record("trace", "diff", "a.json", "a.sqlite")
+        self.assertEqual([f["change_ns"] for f in mixed["families"] + mixed["parts"]], [0] * 4)
+        self.assertIn("different formats: kineto and kernel-lab", mixed["notes"][0])
+
+    def test_without_steps_it_is_per_window(self):
+        self.kineto("c.json", [("gemm_nn", 40)])
+        record = self.record("trace", "diff", "a.json", "c.json")
+        self.assertEqual(record["per"], "window")
+        self.assertIn("per window, because one has no steps: 1 and 0 steps", record["notes"])
+
+    def test_bad_input_is_told_as_by_summary(self):
+        self.assert_refused(self.lab("trace", "diff", "a.json", "absent"), 2, "absent")
+        self.assert_refused(self.lab("trace", "diff", "a.json"), 2, "after")
+        (self.folder / "x").write_bytes(b"")
+        self.assert_refused(self.lab("trace", "diff", "x", "a.json"), 5, "x", "is empty")
+        self.kineto("host.json", [], 9)
+        record = self.record("trace", "diff", "a.json", "host.json", exit_code=5)
+        self.assertEqual(record["status"], "insufficient-trace-data")
+        self.assertIn("host.json", record["reason"])
+
+
 class BadTraces(LabTest):
     def summary(self, content, exit_code, *words):
         (self.folder / "x").write_bytes(content)

@@ -16,6 +16,7 @@
 #include <lab/integration/integration_ab.hpp>
 #include <lab/integration/integration_suite.hpp>
 #include <lab/report/promotion_text.hpp>
+#include <lab/trace/diff.hpp>
 #include <lab/trace/summary.hpp>
 
 #include <gtest/gtest.h>
@@ -40,7 +41,7 @@ std::map<std::string, Json> all_schemas() {
                     Headed<LedgerRepair>, Headed<LedgerMerge>, Headed<LedgerStats>, Headed<RestoredKernel>,
                     ErrorRecord, EngineList, TargetList, InitRecord, VerifyChampions, HistoryRecord, DiffRecord,
                     DoctorRecord, LedgerShow, TourRecord, NewTargetRecord, CaptureRecord, DeepProfileRecord, SuiteRecord,
-                    trace::ImportRecord, trace::SummaryRecord, trace::ExportRecord, ProfileRecord, TraceProfileRecord,
+                    trace::ImportRecord, trace::SummaryRecord, trace::ExportRecord, trace::TraceDiffRecord, ProfileRecord, TraceProfileRecord,
                     AutoReviewRecord, TraceReviewRecord, PlanRecord, WatchRecord, GeneratedText>();
 }
 

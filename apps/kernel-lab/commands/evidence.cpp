@@ -1,11 +1,25 @@
 #include "records.hpp"
 #include "report_page.hpp"
 
+#include <lab/flow/trace_change.hpp>
 #include <lab/report/assessment_text.hpp>
+#include <lab/report/trace_text.hpp>
 
 #include <CLI/CLI.hpp>
 
 namespace kl::app {
+
+namespace {
+
+// Nothing where the preset has no two traces.
+Result<std::string> trace_change(const Context& context, const Assessment& assessment) {
+  if (context.json) return std::string();
+  KL_TRY(const LedgerReading reading, Ledger(context.ledger).query({.engine = assessment.engine, .event_types = {"trace-profile"}}));
+  const auto change = newest_trace_change(reading.events, assessment);
+  return change ? trace_change_text(*change, context.style) : std::string();
+}
+
+}  // namespace
 
 Command command_evidence() {
   struct Flags {
@@ -29,7 +43,8 @@ Command command_evidence() {
     Answer answer;
     answer.record = to_json(headed(assessment));
     if (flags->format == "text") {
-      answer.text = evidence_text(assessment, context.style);
+      KL_TRY(const std::string change, trace_change(context, assessment));
+      answer.text = change + evidence_text(assessment, context.style);
       answer.next = assessment.next.command;
     } else if (!context.json) {
       KL_TRY(const Page page, report_page(context, Catalogue::search(context.target_path), assessment));

@@ -1,6 +1,7 @@
 #include "session.hpp"
 
 #include <lab/report/trace_text.hpp>
+#include <lab/report/verdict.hpp>
 #include <lab/trace/chrome.hpp>
 #include <lab/trace/import/import.hpp>
 #include <lab/trace/store.hpp>
@@ -14,7 +15,8 @@ namespace {
 struct Flags {
   CLI::App* imported = nullptr;
   CLI::App* summary = nullptr;
-  std::string file, output, chrome;
+  CLI::App* diff = nullptr;
+  std::string file, before, after, output, chrome;
   bool kernels = false;
 };
 
@@ -57,6 +59,31 @@ Result<Answer> summary(const Context& context, const Flags& flags) {
   return answer;
 }
 
+Result<Answer> diff(const Context& context, const Flags& flags) {
+  auto record = new_record<trace::TraceDiffRecord>();
+  record.status = Status::ok;
+  trace::Summary sides[2];
+  const std::string* files[] = {&flags.before, &flags.after};
+  for (size_t i = 0; i < 2; ++i) {
+    KL_TRY(const trace::TraceModel model, trace::read_trace(*files[i]));
+    sides[i] = trace::summarise(model);
+    if (const Status status = trace::describe_import(model).status; status != Status::ok && record.status == Status::ok) {
+      record.status = status;
+      record.reason = fmt::format("{}: {}", *files[i], sides[i].bottleneck.reason);
+      record.remedy = "trace a window in which a device works";
+    }
+  }
+  record.diff = trace::diff_summaries(sides[0], sides[1]);
+  record.diff.before.file = flags.before;
+  record.diff.after.file = flags.after;
+  Answer answer;
+  answer.record = to_json(record);
+  answer.text = diff_text(record.diff, context.style);
+  if (record.status != Status::ok) answer.text += verdict_line(context.style, record.status, record.reason, record.remedy);
+  answer.exit_code = exit_code_of(record.status);
+  return answer;
+}
+
 Result<Answer> to_chrome(const Flags& flags) {
   KL_TRY(const trace::TraceModel model, trace::read_trace(flags.file));
   const fs::path file = flags.chrome.empty() ? fs::path(flags.file).replace_extension(".json") : fs::path(flags.chrome);
@@ -83,15 +110,19 @@ Command command_trace() {
   auto flags = std::make_shared<Flags>();
   Command command;
   command.name = "trace";
-  command.summary = "what a trace holds and what it lacks; conversion";
+  command.summary = "what a trace holds and what it lacks; two compared; conversion";
   command.examples = {"trace import run.pt.trace.json.gz", "trace summary results/traces/smoke.sqlite", "trace summary t.sqlite --kernels --json",
-                      "trace export t.sqlite --chrome t.json"};
+                      "trace diff before.sqlite after.pt.trace.json.gz", "trace export t.sqlite --chrome t.json"};
   command.flags = [flags](CLI::App& app) {
     app.require_subcommand(1);
     flags->imported = app.add_subcommand("import", "any tool's trace, known by its content, into the lab's own file");
     flags->imported->add_option("--output", flags->output, "file to write (default: FILE with .sqlite)")->type_name("OUT");
     flags->summary = app.add_subcommand("summary", "devices, seams, families, and what the time went to");
     flags->summary->add_flag("--kernels", flags->kernels, "also every kernel by name");
+    flags->diff = app.add_subcommand("diff", "what grew and what shrank from one trace to another");
+    flags->diff->add_option("before", flags->before, "a trace")->required()->type_name("A");
+    flags->diff->add_option("after", flags->after, "another")->required()->type_name("B");
+    flags->diff->fallthrough();
     CLI::App* exported = app.add_subcommand("export", "Chrome's JSON, which Perfetto opens");
     exported->add_option("--chrome", flags->chrome, "file to write (default: FILE with .json)")->type_name("OUT");
     for (CLI::App* sub : {flags->imported, flags->summary, exported}) {
@@ -101,6 +132,7 @@ Command command_trace() {
   };
   command.run = [flags](Context& context) -> Result<Answer> {
     if (flags->imported->parsed()) return import(context, *flags);
+    if (flags->diff->parsed()) return diff(context, *flags);
     return flags->summary->parsed() ? summary(context, *flags) : to_chrome(*flags);
   };
   return command;
