@@ -88,7 +88,7 @@ Result<StepResult> recorded_step(Session& session, double progress, RangeLog* lo
   return session.step(progress);
 }
 
-Outcome write_tensors(const StepResult& step, const TensorLog& log, const fs::path& folder, const EventStream& events) {
+Outcome write_tensors(const StepResult& step, TensorLog& log, const fs::path& folder, const EventStream& events) {
   KL_TRY(const std::vector<fs::path> files, log.write(folder));
   Json names = Json::array();
   for (const fs::path& file : files) names.push_back(file.string());

@@ -81,17 +81,16 @@ void TensorLog::add(Seam seam, int operation, int site, std::initializer_list<co
   }
 }
 
-Result<std::vector<fs::path>> TensorLog::write(const fs::path& folder) const {
+Result<std::vector<fs::path>> TensorLog::write(const fs::path& folder) {
   KL_CHECK(make_directories(folder));
   std::vector<fs::path> files;
-  for (const auto& [seam, entry] : entries_) {
+  for (auto& [seam, entry] : entries_) {
     const std::string key(contract_of(seam).key);
     for (size_t k = 0; k < entry.places.size(); ++k) {
-      const Place& place = entry.places[k];
+      Place& place = entry.places[k];
       if (place.kept.empty()) continue;
-      std::map<std::string, Kept> copy = place.kept;  // the layout's writer wants a view it might fill
       std::vector<NamedTensor> tensors;
-      for (auto& [name, kept] : copy) tensors.push_back({name, kept.shape, kept.dtype, kept.bytes});
+      for (auto& [name, kept] : place.kept) tensors.push_back({name, kept.shape, kept.dtype, kept.bytes});
       const Metadata metadata = {{"target", entry.target.key}, {"seam", key}, {"shape", dump_line(to_json(place.calls.shape))}};
       files.push_back(folder / (key + "." + std::to_string(k) + ".safetensors"));
       KL_CHECK(write_safetensors(files.back(), tensors, metadata));

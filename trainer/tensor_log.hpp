@@ -26,7 +26,7 @@ class TensorLog {
   // FOLDER/SEAM.K.safetensors for the K-th shape of each seam: inputs by their names in the target's spec, packed;
   // `before/OPERATION/NAME` holds what an output that is added to or changed had before. Metadata: target, seam and
   // shape (one of `kernel-lab-train seams`). Returns the files.
-  Result<std::vector<std::filesystem::path>> write(const std::filesystem::path& folder) const;
+  Result<std::vector<std::filesystem::path>> write(const std::filesystem::path& folder);
 
   static TensorLog* current() { return current_; }  // of the step that is recorded now, or null
 

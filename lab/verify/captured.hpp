@@ -30,7 +30,7 @@ struct CapturedCall {
 // takes others. Usage errors name file, tensor and what is wrong; a folder without a file of the target is one.
 Result<std::vector<CapturedCall>> read_captured(const std::filesystem::path& path, const Target& target);
 
-// What is added to the name of an output's contents before a call.
+// The name of what an output held before the call: before/OPERATION/NAME.
 std::string before_name(const std::string& operation, const std::string& output);
 
 }  // namespace kl
