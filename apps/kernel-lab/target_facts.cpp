@@ -25,7 +25,7 @@ Outcome add_floor(const Context& context, const Target& target, const TrainerSea
 TargetFacts facts_of(const Context& context, const Target& target) {
   return {.target = target.key, .seam = target.seam, .category = target.families.empty() ? "" : target.families.front(),
           .starter = target.status(*context.engine), .share = {}, .share_from = "", .measured_ns = {},
-          .floor_ns = {}, .floor_unknown = "", .gain_of_share = {}, .not_on_path = ""};
+          .floor_ns = {}, .floor_unknown = "", .gain_of_share = {}, .credited_share = 0, .credited_for = "", .not_on_path = ""};
 }
 
 }  // namespace

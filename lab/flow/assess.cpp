@@ -356,7 +356,7 @@ class Gathering {
   }
   std::optional<double> gain_bound() const {
     if (!f_.seam_share) return std::nullopt;
-    return *f_.seam_share * (a_.time_ratio ? 1 - *a_.time_ratio : gain_of_share_.value_or(1));
+    return *f_.seam_share * (a_.time_ratio ? 1 - *a_.time_ratio : gain_of_share_.value_or(1)) + credited_share_;
   }
   double gain_threshold() const { return std::max(kSmallestGain, a_.delta_eff.value_or(0)); }
 
@@ -372,14 +372,17 @@ class Gathering {
   // 1 − floor / measured, as the trace-profile found it for this target.
   void use_floor(const LedgerEvent& event) {
     gain_of_share_.reset();
+    credited_share_ = 0;
     const Json* candidates = detail(event, "candidates");
     if (candidates == nullptr || !candidates->is_array()) return;
     for (const Json& candidate : *candidates) {
       const Json* target = member(&candidate, "target");
       const auto bound = number_in(&candidate, "gain_bound"), share = number_in(&candidate, "share");
+      if (target == nullptr || *target != request_.target) continue;
+      credited_share_ = number_in(&candidate, "credited_share").value_or(0);  // not in records of before
       const Json* unknown = member(&candidate, "floor_unknown");
       if (unknown != nullptr && *unknown != "") continue;
-      if (target != nullptr && *target == request_.target && bound && share && *share > 0) gain_of_share_ = *bound / *share;
+      if (bound && share && *share > 0) gain_of_share_ = std::max(0.0, *bound - credited_share_) / *share;
     }
   }
 
@@ -511,6 +514,7 @@ class Gathering {
   Assessment a_;
   Facts f_;
   std::optional<double> gain_of_share_;  // the most of its share that a better kernel can gain
+  double credited_share_ = 0;            // of the step, outside its kernels
   bool share_is_exact_ = false;          // of the seam's own ranges, not of its family
   bool below_threshold_ = false;
   std::vector<Said> said_;

@@ -26,4 +26,8 @@ Outcome check_external(std::string_view preset);
 // among several families of one target, the largest. Targets without any get `not_on_path`.
 void add_family_shares(const trace::Summary& summary, std::vector<TargetFacts>& targets);
 
+// What the trace's timing credits a target with: idle time between short kernels to launch_fusion, exposed copies to
+// data_movement. Not to one that the step runs another way.
+void add_credits(const trace::Summary& summary, std::vector<TargetFacts>& targets);
+
 }  // namespace kl

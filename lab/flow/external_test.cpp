@@ -32,7 +32,7 @@ TEST(External, NamesThatNoTraceWouldGetAreRefused) {
 
 TargetFacts fact(const std::string& target, const std::string& starter) {
   return {.target = target, .seam = target, .category = "", .starter = starter, .share = {}, .share_from = "", .measured_ns = {},
-          .floor_ns = {}, .floor_unknown = "", .gain_of_share = {}, .not_on_path = ""};
+          .floor_ns = {}, .floor_unknown = "", .gain_of_share = {}, .credited_share = 0, .credited_for = "", .not_on_path = ""};
 }
 trace::FamilySummary family(const std::string& name, double share, std::optional<double> window_share) {
   return {.family = name, .kernel_sum_ns = 1, .kernel_union_ns = 1, .share = share, .window_share = window_share, .count = 1};
@@ -95,6 +95,38 @@ TEST(External, WhatTheStepDoesNotRunGetsNoShare) {
   add_family_shares(summary, targets);
   EXPECT_FALSE(targets[0].share);
   EXPECT_EQ(targets[0].not_on_path, "shadowed");
+}
+
+TEST(External, TimeOutsideKernelsIsCreditedToTheTargetThatCouldSaveIt) {
+  trace::Summary summary;
+  summary.families = {family("elementwise", 0.1, 0.1), family("matmul", 0.3, 0.3)};
+  summary.opportunities = {{.name = "launch_fusion", .gain_ns = 25, .share = 0.25, .runs = 1, .kernels = 5, .kernel_ns = 10, .reason = "short kernels"},
+                           {.name = "whole_step_capture", .gain_ns = 40, .share = 0.4, .reason = "launching"},
+                           {.name = "data_movement", .gain_ns = 10, .share = 0.1, .reason = "copies while no kernel ran"}};
+  std::vector<TargetFacts> targets = {fact("launch_fusion", "starter-ready"), fact("matmul_epilogue", "starter-ready"), fact("data_movement", "starter-ready")};
+  add_family_shares(summary, targets);
+  add_credits(summary, targets);
+  const Ranking ranking = rank_targets(targets, {});
+  ASSERT_EQ(ranking.candidates.size(), 3u);
+  EXPECT_EQ(ranking.candidates[0].target, "launch_fusion");
+  EXPECT_DOUBLE_EQ(ranking.candidates[0].share, 0.1);
+  EXPECT_DOUBLE_EQ(ranking.candidates[0].credited_share, 0.25);
+  EXPECT_DOUBLE_EQ(ranking.candidates[0].gain_bound, 0.35);
+  EXPECT_THAT(ranking.candidates[0].rationale, HasSubstr("25.00 % credited (short kernels)"));
+  EXPECT_EQ(ranking.candidates[2].target, "data_movement");  // no kernel of its family: nothing but the credit
+  EXPECT_EQ(ranking.candidates[2].share, 0);
+  EXPECT_EQ(ranking.candidates[2].share_from, "timing");
+  EXPECT_DOUBLE_EQ(ranking.candidates[2].gain_bound, 0.1);
+  EXPECT_FALSE(targets[2].share);  // nothing is filed of it
+}
+
+TEST(External, AStepThatRunsItAnotherWayGetsNoCredit) {
+  trace::Summary summary;
+  summary.opportunities = {{.name = "launch_fusion", .gain_ns = 25, .share = 0.25, .reason = "short kernels"}};
+  std::vector<TargetFacts> targets = {fact("launch_fusion", "starter-ready")};
+  targets[0].not_on_path = "shadowed";
+  add_credits(summary, targets);
+  EXPECT_EQ(targets[0].credited_share, 0);
 }
 
 struct Confidence {

@@ -25,9 +25,9 @@ constexpr double kStrongDiagnosis = 1.25;
 constexpr double kWeakDiagnosis = 0.5;
 
 double bound_of(const TargetFacts& facts) {
-  if (!facts.measured_ns || !facts.floor_ns || *facts.measured_ns <= 0)
-    return *facts.share * std::clamp(facts.gain_of_share.value_or(1), 0.0, 1.0);
-  return *facts.share * std::clamp(1 - *facts.floor_ns / *facts.measured_ns, 0.0, 1.0);
+  double gain = facts.gain_of_share.value_or(1);
+  if (facts.measured_ns && facts.floor_ns && *facts.measured_ns > 0) gain = 1 - *facts.floor_ns / *facts.measured_ns;
+  return std::min(1.0, facts.share.value_or(0) * std::clamp(gain, 0.0, 1.0) + facts.credited_share);
 }
 
 void move_by(RankedCandidate& candidate, double weight, std::string because) {
@@ -47,7 +47,9 @@ void move_by_evidence(RankedCandidate& candidate, const Assessment& now) {
 
 std::string rationale_of(const RankedCandidate& c) {
   std::string text = fmt::format("{:.2f} % of the step ({})", 100 * c.share, c.share_from);
-  if (c.floor_ns && c.measured_ns)
+  if (c.credited_share > 0)
+    text += fmt::format(", {:.2f} % credited ({}): at most {:.2f} % to gain", 100 * c.credited_share, c.credited_for, 100 * c.gain_bound);
+  else if (c.floor_ns && c.measured_ns)
     text += fmt::format(", {:.2f} x its floor: at most {:.2f} % to gain", *c.measured_ns / *c.floor_ns, 100 * c.gain_bound);
   else if (c.floor_unknown.empty())
     text += fmt::format(", at most {:.2f} % to gain by the newest trace-profile", 100 * c.gain_bound);
@@ -61,13 +63,13 @@ std::string rationale_of(const RankedCandidate& c) {
 Ranking rank_targets(const std::vector<TargetFacts>& facts, const std::map<std::string, Assessment>& standing) {
   Ranking ranking;
   for (const TargetFacts& f : facts) {
-    if (!f.not_on_path.empty() || !f.share) {
+    if (!f.not_on_path.empty() || (!f.share && f.credited_share <= 0)) {
       ranking.not_ranked.push_back({f.target, !f.not_on_path.empty() ? f.not_on_path : "its share of the step is unknown"});
       continue;
     }
-    RankedCandidate c{.target = f.target, .seam = f.seam, .category = f.category, .starter = f.starter, .share = *f.share,
-                      .share_from = f.share_from, .measured_ns = f.measured_ns, .floor_ns = f.floor_ns,
-                      .floor_unknown = f.floor_unknown};
+    RankedCandidate c{.target = f.target, .seam = f.seam, .category = f.category, .starter = f.starter, .share = f.share.value_or(0),
+                      .share_from = f.share ? f.share_from : "timing", .measured_ns = f.measured_ns, .floor_ns = f.floor_ns,
+                      .floor_unknown = f.floor_unknown, .credited_share = f.credited_share, .credited_for = f.credited_for};
     c.score = c.gain_bound = bound_of(f);
     c.relevance = to_string(relevance_of(c.gain_bound));
     if (const auto it = standing.find(f.target); it != standing.end()) {

@@ -23,6 +23,8 @@ struct TargetFacts {
   std::optional<double> floor_ns;       // a step, by the cost model at the preset's shapes
   std::string floor_unknown;            // why it is empty
   std::optional<double> gain_of_share;  // 1 − floor / measured of a trace-profile, where there are no times
+  double credited_share = 0;            // of the step: time outside its kernels that it could save
+  std::string credited_for;             // why
   std::string not_on_path;              // why the step does not run it; empty: it does
 };
 
@@ -33,6 +35,8 @@ struct RankedCandidate {
   std::string share_from;
   std::optional<double> measured_ns, floor_ns;
   std::string floor_unknown;
+  double credited_share = 0;
+  std::string credited_for;
   double gain_bound = 0;
   std::string relevance;
   double score = 0;
@@ -52,7 +56,9 @@ struct RankedCandidate {
     v("measured_ns", self.measured_ns, "champion's time in a step, or null");
     v("floor_ns", self.floor_ns, "least time in a step by the cost model, or null");
     v("floor_unknown", self.floor_unknown, "why there is no floor, or empty");
-    v("gain_bound", self.gain_bound, "most of the step that can be gained: share x (1 - floor / measured)");
+    v("credited_share", self.credited_share, "of the step: time outside its kernels that it could save, by the trace's timing");
+    v("credited_for", self.credited_for, "what that time is, or empty");
+    v("gain_bound", self.gain_bound, "most of the step that can be gained: share x (1 - floor / measured) + credited_share");
     v("relevance", self.relevance, "of that bound: none, low, medium, high");
     v("score", self.score, "the bound, moved by evidence: what the rank follows");
     v("moved_by", self.moved_by, "the evidence that moved it");

@@ -15,7 +15,7 @@ TargetFacts facts(const std::string& target, double share, std::optional<double>
                   std::optional<double> floor = {}) {
   return {.target = target, .seam = target, .category = "norm", .starter = "starter-ready", .share = share,
           .share_from = "ranges", .measured_ns = measured, .floor_ns = floor,
-          .floor_unknown = floor ? "" : "no shapes", .not_on_path = ""};
+          .floor_unknown = floor ? "" : "no shapes", .credited_for = "", .not_on_path = ""};
 }
 
 std::vector<std::string> order(const Ranking& ranking) {

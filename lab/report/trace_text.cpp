@@ -46,6 +46,12 @@ std::string split_text(const trace::BottleneckSplit& split, const Style& style) 
   return table.text(style);
 }
 
+std::string opportunities_text(const trace::Summary& s, const Style& style) {
+  Table table({"beyond faster kernels", ">at most", ">share", "because"});
+  for (const auto& o : s.opportunities) table.row({o.name, ns_text(o.gain_ns), share_text(o.share), o.reason});
+  return table.empty() ? "" : table.text(style);
+}
+
 std::string unit_text(const trace::TraceSide& side, std::string_view which, const Style& style) {
   std::string text = fmt::format("  {:7}{} {}: {}, {}", which, side.format, side.source_version, ns_text(side.window_ns),
                                  side.steps == 0 ? "steps unknown" : count_text(side.steps) + " steps");
@@ -119,6 +125,7 @@ std::string import_text(const trace::ImportRecord& r, const Style& style) {
 std::string summary_text(const trace::Summary& s, const Style& style) {
   std::string text = fmt::format("{} {} {}: {}, {}\n", style.bold("trace"), s.format, s.source_version, ns_text(s.window_ns),
                                  s.steps == 0 ? "steps unknown" : count_text(s.steps) + " steps");
+  if (!s.window.empty()) text += fmt::format("  of it {} was chosen\n", s.window);
   for (const auto& gap : s.gaps) text += fmt::format("  {} {}\n", style.warn(gap.gap + ":"), gap.what);
   text += devices_text(s, style) + seams_text(s, style);
   Table families({"family", ">count", ">time", ">share"});
@@ -131,7 +138,7 @@ std::string summary_text(const trace::Summary& s, const Style& style) {
   for (size_t i = 0; i < std::min(s.kernels.size(), kMostKernels); ++i)
     kernels.row({s.kernels[i].name.substr(0, 80), count_text(s.kernels[i].count), ns_text(s.kernels[i].total_ns), s.kernels[i].family});
   if (!kernels.empty()) text += kernels.text(style);
-  text += split_text(s.bottleneck.split, style);
+  text += split_text(s.bottleneck.split, style) + opportunities_text(s, style);
   return text + fmt::format("{} {}: {}\n", style.bold("bottleneck:"), s.bottleneck.label, s.bottleneck.reason);
 }
 

@@ -13,31 +13,6 @@ struct Part {
   int64_t ns;
 };
 
-// An item of the device and the thread that enqueued it.
-struct Enqueued {
-  int64_t begin;
-  int64_t call;  // kNone: not known
-};
-
-std::vector<Enqueued> items_of(const TraceModel& model, const std::vector<Attributed>& attributed, int64_t device) {
-  std::vector<Enqueued> items;
-  for (size_t i = 0; i < model.activities.size(); ++i)
-    if (model.activities[i].device == device) items.push_back({model.activities[i].span.begin, attributed[i].call});
-  std::sort(items.begin(), items.end(), [](const Enqueued& a, const Enqueued& b) { return a.begin < b.begin; });
-  return items;
-}
-
-// The calls of one kind on each thread, as spans.
-using CallSpans = std::map<int64_t, std::array<Spans, 4>>;
-CallSpans call_spans(const TraceModel& model) {
-  std::map<int64_t, std::array<std::vector<Span>, 4>> any;
-  for (const HostCall& call : model.calls) any[call.thread][static_cast<size_t>(call.kind)].push_back(call.span);
-  CallSpans spans;
-  for (auto& [thread, kinds] : any)
-    for (size_t k = 0; k < kinds.size(); ++k) spans[thread][k] = union_of(std::move(kinds[k]));
-  return spans;
-}
-
 // The part of sorted `spans` that can overlap `gap`, so that many gaps do not each walk the whole list.
 std::span<const Span> near(const Spans& spans, const Span& gap) {
   const auto first = std::partition_point(spans.begin(), spans.end(), [&](const Span& s) { return s.end <= gap.begin; });
@@ -71,39 +46,56 @@ std::string_view words_of_part(std::string_view name) {
   return name;
 }
 
-void split_idle(const TraceModel& model, const std::vector<Attributed>& attributed, int64_t device, const Spans& idle,
-                BottleneckSplit& split) {
-  const std::vector<Enqueued> items = items_of(model, attributed, device);
-  const CallSpans calls = call_spans(model);
+IdleSplitter::IdleSplitter(const TraceModel& model, const std::vector<Attributed>& attributed) : model_(model) {
+  for (size_t i = 0; i < model.activities.size(); ++i) {
+    const DeviceActivity& item = model.activities[i];
+    items_[item.device].push_back({item.span.begin, attributed[i].call, item.graph_node != kNone});
+  }
+  const auto earlier = [](const Enqueued& a, const Enqueued& b) { return a.begin < b.begin; };
+  for (auto& [device, items] : items_)
+    if (!std::is_sorted(items.begin(), items.end(), earlier)) std::stable_sort(items.begin(), items.end(), earlier);
+  std::map<int64_t, std::array<std::vector<Span>, 4>> any;
+  for (const HostCall& call : model.calls) any[call.thread][static_cast<size_t>(call.kind)].push_back(call.span);
+  for (auto& [thread, kinds] : any)
+    for (size_t k = 0; k < kinds.size(); ++k) calls_[thread][k] = union_of(std::move(kinds[k]));
+}
+
+void IdleSplitter::add(int64_t device, const Spans& idle, BottleneckSplit& split, BottleneckSplit* in_graphs) const {
+  static const std::vector<Enqueued> kNothing;
+  const auto found = items_.find(device);
+  const std::vector<Enqueued>& items = found == items_.end() ? kNothing : found->second;
   for (const Span& gap : idle) {
     // The item that ends the gap; behind the last one, the thread that enqueued that.
     const auto next = std::partition_point(items.begin(), items.end(), [&](const Enqueued& e) { return e.begin < gap.end; });
     const bool ends = next != items.end() && next->begin == gap.end;
-    int64_t call = kNone;
-    if (ends) call = next->call;
-    else if (next != items.begin()) call = std::prev(next)->call;
-    if (call == kNone) {
-      split.idle_unknown_ns += gap.length();
-      continue;
-    }
-    const HostCall& launch = model.calls[static_cast<size_t>(call)];
-    // Once the item was being enqueued, the device waited for that alone.
-    const int64_t enqueued = ends ? std::clamp(launch.span.begin, gap.begin, gap.end) : gap.end;
-    (launch.kind == CallKind::copy ? split.idle_copy_ns : split.idle_launch_ns) += gap.end - enqueued;
-    const Span before{gap.begin, enqueued};
-    Spans rest;
-    if (before.length() > 0) rest.push_back(before);
-    const auto& kinds = calls.at(launch.thread);
-    const auto take = [&](CallKind kind, int64_t& part) {
-      const auto candidates = near(kinds[static_cast<size_t>(kind)], before);
-      part += length(intersect(rest, candidates));
-      rest = subtract(rest, candidates);
-    };
-    take(CallKind::sync, split.idle_sync_ns);
-    take(CallKind::copy, split.idle_copy_ns);
-    take(CallKind::launch, split.idle_launch_ns);
-    split.idle_host_ns += length(rest);
+    const int64_t call = ends ? next->call : next != items.begin() ? std::prev(next)->call : kNone;
+    add(gap, ends, call, split);
+    if (in_graphs != nullptr && ends && next->in_graph) add(gap, ends, call, *in_graphs);
   }
+}
+
+void IdleSplitter::add(const Span& gap, bool ends, int64_t call, BottleneckSplit& split) const {
+  if (call == kNone) {
+    split.idle_unknown_ns += gap.length();
+    return;
+  }
+  const HostCall& launch = model_.calls[static_cast<size_t>(call)];
+  // Once the item was being enqueued, the device waited for that alone.
+  const int64_t enqueued = ends ? std::clamp(launch.span.begin, gap.begin, gap.end) : gap.end;
+  (launch.kind == CallKind::copy ? split.idle_copy_ns : split.idle_launch_ns) += gap.end - enqueued;
+  const Span before{gap.begin, enqueued};
+  Spans rest;
+  if (before.length() > 0) rest.push_back(before);
+  const auto& kinds = calls_.at(launch.thread);
+  const auto take = [&](CallKind kind, int64_t& part) {
+    const auto candidates = near(kinds[static_cast<size_t>(kind)], before);
+    part += length(intersect(rest, candidates));
+    rest = subtract(rest, candidates);
+  };
+  take(CallKind::sync, split.idle_sync_ns);
+  take(CallKind::copy, split.idle_copy_ns);
+  take(CallKind::launch, split.idle_launch_ns);
+  split.idle_host_ns += length(rest);
 }
 
 Bottleneck judge(const BottleneckSplit& split, int64_t items, const std::vector<Gap>& gaps) {

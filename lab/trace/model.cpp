@@ -66,7 +66,9 @@ Spans TraceModel::window() const {
     for (const DeviceActivity& item : activities) spans.push_back(item.span);
   Spans merged = union_of(std::move(spans));
   if (merged.empty() || each) return merged;
-  return {{merged.front().begin, merged.back().end}};
+  const Span whole{merged.front().begin, merged.back().end};
+  if (!chosen) return {whole};
+  return {{std::max(whole.begin, chosen->begin), std::min(whole.end, chosen->end)}};
 }
 
 void make_ranges_the_device(TraceModel& model, std::string_view device) {

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -141,6 +142,7 @@ struct TraceModel {
   std::map<int64_t, std::string> graph_nodes;
   // A step is worked on by itself: what lies between two steps belongs to no step (writing events).
   bool steps_are_the_window = false;
+  std::optional<Span> chosen;  // of a trace without steps: what its user wants analysed
 
   std::vector<Range> steps() const;  // ranges of kind step, in their order
   // What is analysed: the steps, each by itself or from the first to the last; without steps, from the

@@ -80,7 +80,7 @@ DeviceSummary summarise_device(const TraceModel& model, const Window& window, co
 // Without steps every call of the trace counts: the first launch lies before the first item.
 HostSummary summarise_host(const TraceModel& model, const Window& steps, const Spans& busy) {
   Spans whole;
-  if (model.steps().empty()) {
+  if (model.steps().empty() && !model.chosen) {
     std::vector<Span> calls;
     for (const HostCall& call : model.calls) calls.push_back(call.span);
     calls = union_of(std::move(calls));
@@ -222,6 +222,8 @@ Summary summarise(const TraceModel& model, bool with_kernels) {
   BottleneckSplit split;
   Spans busy;
   int64_t items = 0, busy_ns = 0;
+  const IdleSplitter splitter(model, attributed);
+  OpportunityFinder opportunities(model, attributed, splitter);
   for (const Device& device : model.devices) {
     Unions unions;
     const DeviceSummary d = summarise_device(model, window, device, unions);
@@ -230,7 +232,9 @@ Summary summarise(const TraceModel& model, bool with_kernels) {
     split.whole_ns += summary.window_ns;
     split.kernel_ns += d.kernel_union_ns;
     split.exposed_copy_ns += d.busy_union_ns - d.kernel_union_ns;
-    split_idle(model, attributed, device.index, subtract(window.spans(), unions.busy), split);
+    const Spans idle = subtract(window.spans(), unions.busy);
+    splitter.add(device.index, idle, split);
+    opportunities.add_device(device.index, window.spans(), idle, d.exposed_copy_ns);
     busy = unite(busy, unions.busy);
     summary.devices.push_back(d);
   }
@@ -239,6 +243,7 @@ Summary summarise(const TraceModel& model, bool with_kernels) {
   summarise_work(model, window, attributed, with_kernels, summary);
   std::sort(summary.devices.begin(), summary.devices.end(), [](const auto& a, const auto& b) { return a.index < b.index; });
   summary.bottleneck = judge(split, items, model.gaps);
+  summary.opportunities = opportunities.found(split.whole_ns);
   return summary;
 }
 

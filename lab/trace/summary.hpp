@@ -2,7 +2,7 @@
 #pragma once
 
 #include <lab/core/record.hpp>
-#include <lab/trace/bottleneck.hpp>
+#include <lab/trace/opportunity.hpp>
 
 namespace kl::trace {
 
@@ -115,6 +115,7 @@ struct GapSummary {
 struct Summary {
   std::string format, source_version;
   std::vector<GapSummary> gaps;
+  std::string window;
   int64_t window_ns = 0, steps = 0;
   std::vector<DeviceSummary> devices;
   HostSummary host;
@@ -123,6 +124,7 @@ struct Summary {
   std::vector<SeamSummary> seams;  // the largest first
   double covered_share = 0;
   Bottleneck bottleneck;
+  std::vector<Opportunity> opportunities;  // the largest first
   std::vector<KernelSummary> kernels;  // if asked for; the longest first
 
   template <class Self, class V>
@@ -130,6 +132,7 @@ struct Summary {
     v("format", self.format, "whose trace it is");
     v("source_version", self.source_version, "version of the tool that wrote it");
     v("gaps", self.gaps, "what the source could not say");
+    v("window", self.window, "the part that was chosen with --window, or empty");
     v("window_ns", self.window_ns, "length of what was analysed");
     v("steps", self.steps, "steps in it");
     v("devices", self.devices, "unions and sums, device by device");
@@ -139,6 +142,7 @@ struct Summary {
     v("seams", self.seams, "by seam and other named work, the longest first");
     v("covered_share", self.covered_share, "share of the window in which a device worked, all devices");
     v("bottleneck", self.bottleneck, "what the window's time went to");
+    v("opportunities", self.opportunities, "what the timing offers beyond faster kernels, the largest first");
     v("kernels", self.kernels, "by name, the longest first; empty unless asked for");
   }
 };

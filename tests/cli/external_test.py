@@ -104,9 +104,11 @@ class Imported(LabTest):
         self.assertTrue(candidates)
         self.assertEqual([c["score"] for c in candidates], sorted((c["score"] for c in candidates), reverse=True))
         for c in candidates:
-            self.assertEqual((c["gain_bound"], c["floor_ns"]), (c["share"], None))
+            self.assertAlmostEqual(c["gain_bound"], min(1, c["share"] + c["credited_share"]))
+            self.assertIsNone(c["floor_ns"])
             self.assertTrue(c["floor_unknown"])
-            self.assertEqual(profile["seam_share"][c["target"]], c["share"])
+            if c["share"] > 0:
+                self.assertEqual(profile["seam_share"][c["target"]], c["share"])
 
         reviewed = self.follow(self.next_command(told))
         self.assertIn("confidence", reviewed.stdout)
@@ -164,6 +166,36 @@ class Imported(LabTest):
         self.assertEqual(self.ledger_bytes(), before)
         refused = self.record("promote", "--workspace", workspace, exit_code=3)
         self.assertEqual((refused["status"], refused["answer"]), ("refused", "needs-integration-adapter"))
+
+    def test_time_outside_kernels_is_credited(self):
+        # Ten adds of 4 us, 6 us apart, each launched just before; then a copy that nothing hides.
+        events = [{"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#1", "pid": 5, "tid": 5, "ts": 0, "dur": 200}]
+        for i in range(10):
+            events.append({"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 5, "tid": 5, "ts": 10 * i, "dur": 4, "args": {"correlation": i}})
+            events.append({"ph": "X", "cat": "kernel", "name": STEP[3][0], "pid": 0, "tid": 7, "ts": 10 * i + 5, "dur": 4,
+                           "args": {"device": 0, "stream": 7, "correlation": i}})
+        events.append({"ph": "X", "cat": "gpu_memcpy", "name": "Memcpy HtoD", "pid": 0, "tid": 8, "ts": 120, "dur": 30, "args": {"device": 0, "stream": 8}})
+        self.write("eager.json", json.dumps({"schemaVersion": 1, "traceEvents": events}))
+        told = self.lab("trace-profile", "--trace", "eager.json")
+        self.assertIn("credited: launch_fusion with 27.00 %: 1 runs of 10 short pointwise kernels", told.stdout)
+        profile = json.loads((self.folder / "eager.trace-profile.json").read_text())
+        self.assert_valid(profile)
+        self.assertEqual({o["name"]: o["gain_ns"] for o in profile["summary"]["opportunities"]},
+                         {"launch_fusion": 54_000, "whole_step_capture": 59_000, "data_movement": 30_000})
+        by_target = {c["target"]: c for c in profile["candidates"]}
+        self.assertEqual(profile["candidates"][0]["target"], "launch_fusion")
+        self.assertAlmostEqual(by_target["launch_fusion"]["gain_bound"], 0.20 + 0.27)
+        self.assertAlmostEqual(by_target["data_movement"]["gain_bound"], 0.15)
+        self.assertNotIn("data_movement", profile["seam_share"])
+        self.follow(self.next_command(told))
+
+    def test_a_part_of_a_trace(self):
+        self.write("run.pt.trace.json.gz", kineto())
+        profile = self.record("trace-profile", "--trace", "run.pt.trace.json.gz", "--window", "2:3")
+        self.assertEqual((profile["summary"]["steps"], profile["summary"]["window"]), (2, "2:3"))
+        self.assertEqual(self.record("trace", "summary", "run.pt.trace.json.gz", "--window", ":3ms")["steps"], 1)
+        self.assert_refused(self.lab("trace-profile", "--trace", "run.pt.trace.json.gz", "--window", "7:9"), 2, "6 steps", "1 to 6")
+        self.assert_refused(self.lab("trace", "summary", "run.pt.trace.json.gz", "--window", "all"), 2, "all", "3:8")
 
     def test_an_nsys_trace(self):
         nsys(self.folder / "run.sqlite")

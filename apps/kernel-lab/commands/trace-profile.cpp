@@ -11,6 +11,7 @@
 #include <lab/report/trace_text.hpp>
 #include <lab/report/verdict.hpp>
 #include <lab/trace/import/import.hpp>
+#include <lab/trace/window.hpp>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -19,7 +20,7 @@ namespace kl::app {
 namespace {
 
 struct Flags {
-  std::string metadata, trace, preset, output;
+  std::string metadata, trace, preset, output, window;
 };
 
 // The capture's record; its trace is beside it.
@@ -112,9 +113,11 @@ Result<Answer> run_trace_profile(Context& context, const Flags& flags) {
   } else if (record.output_file = flags.output; flags.output.empty()) {
     record.output_file = (fs::path(flags.trace).parent_path() / stem_of_trace(flags.trace)).string() + ".trace-profile.json";
   }
-  KL_TRY(const trace::TraceModel model, trace::read_trace(record.trace));
+  KL_TRY(trace::TraceModel model, trace::read_trace(record.trace));
+  if (!flags.window.empty()) KL_CHECK(trace::cut_window(model, flags.window));
   KL_TRY(record.trace_hash, sha256_file(record.trace));
   record.summary = trace::summarise(model);
+  record.summary.window = flags.window;
   if (record.preset.empty())
     if (const auto preset = model.metadata.find("KERNEL_LAB_PRESET"); preset != model.metadata.end()) record.preset = preset->second;
   if (record.preset.empty()) record.preset = external_preset(flags.trace);
@@ -134,6 +137,7 @@ Result<Answer> run_trace_profile(Context& context, const Flags& flags) {
     add_family_shares(record.summary, facts.targets);
   else
     add_shares(record.summary, facts);
+  add_credits(record.summary, facts.targets);
   record.attributed_by = by_families ? "families" : "seams";
   for (const TargetFacts& one : facts.targets)
     if (one.share && one.not_on_path.empty()) record.seam_share[external ? one.target : one.seam] = *one.share;
@@ -170,6 +174,7 @@ Command command_trace_profile() {
     app.add_option("--metadata", flags->metadata, "PREFIX.metadata.json of a capture")->type_name("FILE");
     app.add_option("--trace", flags->trace, "a trace by itself")->type_name("FILE");
     app.add_option("--preset", flags->preset, "with --trace: what was traced (default: what a capture says, else external:STEM)")->type_name("NAME");
+    app.add_option("--window", flags->window, "a part of the trace: steps (3:8) or time (0.5s:2s)")->type_name("FROM:TO");
     app.add_option("--output", flags->output, "default: PREFIX.trace-profile.json")->type_name("FILE");
   };
   command.run = [flags](Context& context) { return run_trace_profile(context, *flags); };

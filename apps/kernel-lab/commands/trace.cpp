@@ -5,6 +5,7 @@
 #include <lab/trace/chrome.hpp>
 #include <lab/trace/import/import.hpp>
 #include <lab/trace/store.hpp>
+#include <lab/trace/window.hpp>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -16,7 +17,7 @@ struct Flags {
   CLI::App* imported = nullptr;
   CLI::App* summary = nullptr;
   CLI::App* diff = nullptr;
-  std::string file, before, after, output, chrome;
+  std::string file, before, after, output, chrome, window;
   bool kernels = false;
 };
 
@@ -45,13 +46,15 @@ Result<Answer> import(const Context& context, const Flags& flags) {
 }
 
 Result<Answer> summary(const Context& context, const Flags& flags) {
-  KL_TRY(const trace::TraceModel model, trace::read_trace(flags.file));
+  KL_TRY(trace::TraceModel model, trace::read_trace(flags.file));
+  if (!flags.window.empty()) KL_CHECK(trace::cut_window(model, flags.window));
   auto record = new_record<trace::SummaryRecord>();
   record.status = trace::describe_import(model).status;
   record.file = flags.file;
   if (const auto preset = model.metadata.find("KERNEL_LAB_PRESET"); preset != model.metadata.end()) record.preset = preset->second;
   if (const auto engine = model.metadata.find("KERNEL_LAB_ENGINE"); engine != model.metadata.end()) record.engine = engine->second;
   record.summary = trace::summarise(model, flags.kernels);
+  record.summary.window = flags.window;
   Answer answer;
   answer.record = to_json(record);
   answer.text = summary_text(record.summary, context.style);
@@ -119,6 +122,7 @@ Command command_trace() {
     flags->imported->add_option("--output", flags->output, "file to write (default: FILE with .sqlite)")->type_name("OUT");
     flags->summary = app.add_subcommand("summary", "devices, seams, families, and what the time went to");
     flags->summary->add_flag("--kernels", flags->kernels, "also every kernel by name");
+    flags->summary->add_option("--window", flags->window, "a part of it: steps (3:8) or time (0.5s:2s)")->type_name("FROM:TO");
     flags->diff = app.add_subcommand("diff", "what grew and what shrank from one trace to another");
     flags->diff->add_option("before", flags->before, "a trace")->required()->type_name("A");
     flags->diff->add_option("after", flags->after, "another")->required()->type_name("B");
