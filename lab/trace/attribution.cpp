@@ -44,7 +44,7 @@ struct Placed {
   int64_t index;
 };
 struct Thread {
-  std::vector<Placed> ranges, calls;
+  std::vector<Placed> ranges, operators, calls;
 };
 
 void sort(std::vector<Placed>& items) {
@@ -74,9 +74,15 @@ class Moments {
   size_t last_ = 0;  // every call before it began before the last span asked for
 };
 
-// The calls of every thread, and those ranges of seams and other work in which one began: traces have many more
-// ranges than kernels.
+// The calls of every thread, and those ranges of seams and other work, and of operators, in which one began: traces have many
+// more ranges than kernels.
 std::map<int64_t, Thread> threads_of(const TraceModel& model) {
+  enum class Says : char { unasked, nothing, an_operator };
+  std::vector<Says> names(model.names.size(), Says::unasked);
+  const auto is_operator = [&](NameId name) {
+    if (names[name] == Says::unasked) names[name] = rule_of_operator(model.names[name]) == nullptr ? Says::nothing : Says::an_operator;
+    return names[name] == Says::an_operator;
+  };
   std::map<int64_t, Thread> threads;
   for (size_t i = 0; i < model.calls.size(); ++i)
     threads[model.calls[i].thread].calls.push_back({model.calls[i].span, static_cast<int64_t>(i)});
@@ -87,12 +93,17 @@ std::map<int64_t, Thread> threads_of(const TraceModel& model) {
   }
   for (size_t i = 0; i < model.ranges.size(); ++i) {
     const Range& range = model.ranges[i];
-    if (range.kind != RangeKind::seam && range.kind != RangeKind::work) continue;
+    const bool work = range.kind == RangeKind::seam || range.kind == RangeKind::work;
+    if (!work && (range.kind != RangeKind::user || !is_operator(range.name))) continue;
     const auto calls = moments.find(range.thread);
-    if (calls != moments.end() && calls->second.any_in(range.span))
-      threads[range.thread].ranges.push_back({range.span, static_cast<int64_t>(i)});
+    if (calls == moments.end() || !calls->second.any_in(range.span)) continue;
+    Thread& thread = threads[range.thread];
+    (work ? thread.ranges : thread.operators).push_back({range.span, static_cast<int64_t>(i)});
   }
-  for (auto& [id, thread] : threads) sort(thread.ranges);
+  for (auto& [id, thread] : threads) {
+    sort(thread.ranges);
+    sort(thread.operators);
+  }
   return threads;
 }
 
@@ -111,16 +122,26 @@ void take(const R& by, std::string_view detail, Rule rule, Attributed& to) {
   to.confidence = by.confidence;
 }
 
+// A product, a convolution or an attention that its operator prepares: kernels that only bring its arguments into another
+// layout or clear its result are not that work, if their names say so without doubt.
+bool prepares(const OperatorRule& op, const NameRule& kernel) {
+  constexpr double kNoDoubt = 0.85;
+  return (op.family == "conv" || op.family == "matmul" || op.family == "flash_attention") && kernel.family == "data_movement" &&
+         kernel.confidence >= kNoDoubt;
+}
+
 // By operator and by name: few texts, each asked for once.
 class Texts {
  public:
   explicit Texts(const TraceModel& model) : names_(model.names), by_operator_(names_.size()), by_name_(names_.size()) {}
 
-  void attribute(const DeviceActivity& item, Attributed& to) {
-    if (item.op != kNoName)
-      if (const OperatorRule* rule = once(by_operator_, item.op, rule_of_operator)) return take(*rule, rule->op, Rule::parent, to);
+  // `op`: the operator that launched it, or kNoName.
+  void attribute(const DeviceActivity& item, NameId op, Attributed& to) {
     const auto of_kernel = [](const std::string& name) { return rule_of_kernel(normalise_kernel_name(name)); };
-    if (const NameRule* rule = once(by_name_, item.name, of_kernel)) take(*rule, rule->id, Rule::name, to);
+    const OperatorRule* parent = op == kNoName ? nullptr : once(by_operator_, op, rule_of_operator);
+    const NameRule* own = once(by_name_, item.name, of_kernel);
+    if (parent != nullptr && (own == nullptr || !prepares(*parent, *own))) return take(*parent, parent->op, Rule::parent, to);
+    if (own != nullptr) take(*own, own->id, Rule::name, to);
   }
 
  private:
@@ -135,6 +156,19 @@ class Texts {
   Known<OperatorRule> by_operator_;
   Known<NameRule> by_name_;
 };
+
+// By call of the model, the innermost of the thread's `ranges` in which it began.
+void place(const std::vector<Placed>& calls, const std::vector<Placed>& ranges, std::vector<int64_t>& range_of_call) {
+  std::vector<Span> spans;
+  std::vector<int64_t> moments;
+  spans.reserve(ranges.size());
+  moments.reserve(calls.size());
+  for (const Placed& range : ranges) spans.push_back(range.span);
+  for (const Placed& call : calls) moments.push_back(call.span.begin);
+  const auto found = innermost(spans, moments);
+  for (size_t k = 0; k < found.size(); ++k)
+    if (found[k] != kNone) range_of_call[static_cast<size_t>(calls[k].index)] = ranges[static_cast<size_t>(found[k])].index;
+}
 
 }  // namespace
 
@@ -175,20 +209,19 @@ std::string rule_text(const Attributed& to) {
 std::vector<Attributed> attribute(const TraceModel& model) {
   std::vector<Attributed> result(model.activities.size());
   const std::vector<int64_t> calls = calls_of(model);
-  std::vector<int64_t> range_of_call(model.calls.size(), kNone);
+  std::vector<int64_t> range_of_call(model.calls.size(), kNone), operator_of_call;
   for (const auto& [id, thread] : threads_of(model)) {
-    std::vector<Span> spans;
-    std::vector<int64_t> moments;
-    spans.reserve(thread.ranges.size());
-    moments.reserve(thread.calls.size());
-    for (const Placed& range : thread.ranges) spans.push_back(range.span);
-    for (const Placed& call : thread.calls) moments.push_back(call.span.begin);
-    const auto found = innermost(spans, moments);
-    for (size_t k = 0; k < found.size(); ++k)
-      if (found[k] != kNone)
-        range_of_call[static_cast<size_t>(thread.calls[k].index)] = thread.ranges[static_cast<size_t>(found[k])].index;
+    place(thread.calls, thread.ranges, range_of_call);
+    if (thread.operators.empty()) continue;
+    operator_of_call.resize(model.calls.size(), kNone);
+    place(thread.calls, thread.operators, operator_of_call);
   }
 
+  const auto operator_of = [&](const DeviceActivity& item, int64_t call) {
+    if (item.op != kNoName || call == kNone || operator_of_call.empty()) return item.op;
+    const int64_t range = operator_of_call[static_cast<size_t>(call)];
+    return range == kNone ? kNoName : model.ranges[static_cast<size_t>(range)].name;
+  };
   Texts texts(model);
   for (size_t i = 0; i < result.size(); ++i) {
     const DeviceActivity& item = model.activities[i];
@@ -202,7 +235,7 @@ std::vector<Attributed> attribute(const TraceModel& model) {
     else if (range != kNone)
       in_seam(model.names[model.ranges[static_cast<size_t>(range)].name], Rule::range, to);
     else if (item.kind == ActivityKind::kernel)
-      texts.attribute(item, to);
+      texts.attribute(item, operator_of(item, to.call), to);
   }
   return result;
 }

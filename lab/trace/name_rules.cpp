@@ -88,7 +88,7 @@ constexpr std::array kRules = {
 
   NameRule{"loss", "loss", .95, Where::name,
     "*crossentropy* | *nllloss* | *nllcriterion* | nll | *xentropy* | mseloss* | bceloss* | smoothl1* | huber* | kldiv* | ctcloss* | ctc | l1loss* | focalloss* | jsd | fusedclassifier* | *softcrossentropy*"},
-  NameRule{"log-softmax", "softmax_logsoftmax", .9, Where::any, "*logsoftmax* | softmaxwarp* & true"},
+  NameRule{"log-softmax", "softmax_logsoftmax", .9, Where::any, "*logsoftmax* | softmaxwarp* & @flag"},
   NameRule{"softmax", "softmax", .95, Where::name, "*softmax*"},
 
   NameRule{"optimizer", "optimizer", .9, Where::name,
@@ -206,13 +206,14 @@ const std::vector<Any>& conditions() {
   return all;
 }
 
-// The parts a rule looks at, and whether they hold nothing but movement.
+// The parts a rule looks at, whether they hold nothing but movement, and whether the first boolean argument of the template is true.
 struct Subject {
   std::span<const NamePart> parts;
-  bool moves = false;
+  bool moves = false, flag = false;
 
   bool has(std::string_view word) const {
     if (word == "@moves") return moves;
+    if (word == "@flag") return flag;
     return std::any_of(parts.begin(), parts.end(), [&](const NamePart& part) { return part.has(word); });
   }
   bool fits(const Any& any) const {
@@ -248,6 +249,11 @@ bool moves_only(std::string_view operators) {
   return true;
 }
 
+bool first_flag(std::string_view name) {
+  const size_t yes = name.find(" true"), no = name.find(" false");
+  return yes != std::string_view::npos && (no == std::string_view::npos || yes < no);
+}
+
 }  // namespace
 
 std::span<const NameRule> name_rules() { return kRules; }
@@ -259,7 +265,8 @@ const NameRule* rule_of_kernel(std::string_view normalised) {
   }
   const std::vector<NamePart> parts = parts_of(normalised);
   const auto own = std::find_if(parts.begin(), parts.end(), [](const NamePart& part) { return part.depth() == 0; });
-  const Subject all{parts}, name{std::span(own, parts.end())};
+  const bool flag = first_flag(normalised);
+  const Subject all{parts, false, flag}, name{std::span(own, parts.end()), false, flag};
   if (const NameRule* carrier = first(Where::carrier, name)) {
     for (auto part = parts.begin(); part != own; ++part)
       if (const NameRule* functor = first(Where::functor, {std::span(&*part, 1)})) return functor;

@@ -92,6 +92,8 @@ const std::vector<std::pair<std::string, std::string>>& known() {
       {"void at::native::vectorized_gather_kernel<16, long>(char*, char*, long*)", "embedding"},
       {"void at::native::(anonymous namespace)::indexSelectSmallIndex<float, long>(int)", "embedding"},
       {"void (anonymous namespace)::softmax_warp_forward<float, float, float, 10, true, false>(float*)", "softmax_logsoftmax"},
+      {"void (anonymous namespace)::softmax_warp_forward<float, float, float, 10, false, true>(float*)", "softmax"},  // masked, not logarithmic
+      {"void <unnamed>::softmax_warp_forward<float, float, float, (int)10, (bool)0, (bool)1>(T2 *)", "softmax"},
       {"void at::native::(anonymous namespace)::cunn_SoftMaxForward<4, float, float, float, at::native::(anonymous namespace)::LogSoftMaxForwardEpilogue>(float*)", "softmax_logsoftmax"},
       {"void at::native::(anonymous namespace)::cunn_SoftMaxForwardSmem<4, float, float, float, at::native::(anonymous namespace)::SoftMaxForwardEpilogue>(float*)", "softmax"},
       {"void at::native::(anonymous namespace)::nll_loss_forward_reduce_cuda_kernel_2d<float, float, long>(float*)", "loss"},

@@ -41,7 +41,7 @@ const OperatorRule* rule_of_operator(std::string_view name) {
   constexpr std::string_view kSpace = "aten::";
   if (!name.starts_with(kSpace)) return nullptr;
   name.remove_prefix(kSpace.size());
-  name = name.substr(0, name.find('.'));  // the overload
+  name = name.substr(0, name.find_first_of(".,"));  // the overload; behind a comma, what a range says more
   if (name.starts_with("_foreach_")) {
     static constexpr OperatorRule kForeach{"foreach", "optimizer", .7};
     return &kForeach;

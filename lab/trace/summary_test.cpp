@@ -196,6 +196,41 @@ TEST(attribution, a_kernel_belongs_to_the_innermost_seam_of_its_launching_thread
   EXPECT_EQ(s.kernels[0].count + s.kernels[1].count + s.kernels[2].count + s.kernels[3].count, 5);
 }
 
+TEST(attribution, an_operators_range_names_the_work_of_the_kernels_launched_in_it) {
+  ModelBuilder b;
+  b.device(0, "a");
+  b.range(RangeKind::user, "iteration 3", 0, 100).range(RangeKind::user, "aten::linear, seq = 4", 10, 60);
+  b.range(RangeKind::user, "aten::mm, op_id = 7", 20, 40).range(RangeKind::user, "aten::sum", 20, 40, kThread + 1);
+  b.range(RangeKind::seam, "rmsnorm/forward", 70, 90).range(RangeKind::user, "aten::mean", 72, 80);
+  b.range(RangeKind::user, "my own words", 21, 39);  // says nothing, hides nothing
+  int64_t id = 0;
+  for (const int64_t at : {25, 50, 75, 95}) {
+    b.call("cudaLaunchKernel", at, at + 1, ++id);
+    b.kernel(1000 + at, 1002 + at, 0, 7, id);
+  }
+  const auto to = attribute(b.model);
+  EXPECT_EQ(rule_text(to[0]), "operator:mm");
+  EXPECT_EQ(rule_text(to[1]), "operator:linear");
+  EXPECT_EQ(to[2].seam, "rmsnorm/forward");  // a seam goes before an operator
+  EXPECT_EQ(to[3].rule, Rule::none);
+}
+
+TEST(attribution, what_only_prepares_an_operators_work_is_not_that_work) {
+  ModelBuilder b;
+  b.device(0, "a");
+  const auto family = [&](std::string_view op, std::string_view kernel) {
+    b.kernel(0, 10, 0, 7, kNone, kernel).op = b.model.names.id(op);
+    const Attributed to = attribute(b.model).back();
+    return std::string(to.family) + " " + rule_text(to);
+  };
+  EXPECT_EQ(family("aten::cudnn_convolution", "void cudnn::ops::nchwToNhwcKernel<__half, __half, float, false, true>(int)").substr(0, 13), "data_movement");
+  EXPECT_EQ(family("aten::convolution_backward", "sm80_xmma_dgrad_f16"), "conv operator:convolution");
+  EXPECT_EQ(family("aten::mm", "void cublasLt::splitKreduce_kernel<32, 16, int, float>(int)"), "matmul operator:mm");
+  EXPECT_EQ(family("aten::mm", "some_kernel"), "matmul operator:mm");
+  EXPECT_EQ(family("aten::embedding", "void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<float>, std::array<char*, 1ul> >(int)"),
+            "embedding operator:embedding");
+}
+
 TEST(attribution, is_that_of_looking_at_every_range) {
   std::mt19937 random(1);
   for (int round = 0; round < 300; ++round) {

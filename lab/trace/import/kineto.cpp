@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <tuple>
 #include <unordered_map>
 
 namespace kl::trace {
@@ -216,7 +217,7 @@ class Importer {
         waits_.push_back(model_.calls.size());
         return call(event, span, name, model_.names[name] == "Stream Wait Event" ? CallKind::other : CallKind::sync);
       case Category::op:
-        if (event.external != kNone) ops_.push_back({event.external, name});
+        ops_.push_back({event.external, span, thread_of(event), name});
         if (model_.names[name].starts_with(kStep)) range(event, span, name);
         return;
       case Category::annotation: return range(event, span, name);
@@ -271,10 +272,41 @@ class Importer {
   void operators_of_activities() {
     const auto before = [](const Op& a, const Op& b) { return a.external < b.external; };
     if (!std::is_sorted(ops_.begin(), ops_.end(), before)) std::stable_sort(ops_.begin(), ops_.end(), before);
+    bool missing = false;
     for (size_t i = 0; i < parents_.size(); ++i) {
-      if (parents_[i] == kNone) continue;
-      const auto found = std::lower_bound(ops_.begin(), ops_.end(), Op{parents_[i], 0}, before);
+      const auto found = parents_[i] == kNone ? ops_.end() : std::lower_bound(ops_.begin(), ops_.end(), Op{parents_[i], {}, 0, 0}, before);
       if (found != ops_.end() && found->external == parents_[i]) model_.activities[i].op = found->name;
+      else missing = true;
+    }
+    if (missing) operators_around_calls();
+  }
+
+  // Without an External id: the innermost operator of the thread in which the call that enqueued it began.
+  void operators_around_calls() {
+    const auto earlier = [](const Op& a, const Op& b) {
+      return std::tuple(a.thread, a.span.begin, b.span.end) < std::tuple(b.thread, b.span.begin, a.span.end);
+    };
+    std::sort(ops_.begin(), ops_.end(), earlier);
+    std::unordered_map<int64_t, size_t> calls;
+    for (size_t i = 0; i < model_.calls.size(); ++i)
+      if (model_.calls[i].correlation != kNone) calls.emplace(model_.calls[i].correlation, i);
+    struct Asking {
+      int64_t thread, begin;
+      size_t activity;
+    };
+    std::vector<Asking> asking;
+    for (size_t i = 0; i < parents_.size(); ++i) {
+      if (model_.activities[i].op != kNoName) continue;
+      if (const auto call = calls.find(model_.activities[i].correlation); model_.activities[i].correlation != kNone && call != calls.end())
+        asking.push_back({model_.calls[call->second].thread, model_.calls[call->second].span.begin, i});
+    }
+    std::sort(asking.begin(), asking.end(), [](const Asking& a, const Asking& b) { return std::tie(a.thread, a.begin) < std::tie(b.thread, b.begin); });
+    std::vector<const Op*> open;
+    size_t next = 0;
+    for (const Asking& one : asking) {
+      for (; next < ops_.size() && std::tie(ops_[next].thread, ops_[next].span.begin) <= std::tie(one.thread, one.begin); ++next) open.push_back(&ops_[next]);
+      while (!open.empty() && (open.back()->thread != one.thread || open.back()->span.end <= one.begin)) open.pop_back();
+      if (!open.empty()) model_.activities[one.activity].op = open.back()->name;
     }
   }
 
@@ -297,6 +329,8 @@ class Importer {
   static constexpr std::string_view kStep = "ProfilerStep#";
   struct Op {
     int64_t external;
+    Span span;
+    int64_t thread;
     NameId name;
   };
 

@@ -81,6 +81,23 @@ TEST_F(KinetoTest, an_event_becomes_what_it_is) {
   }
 }
 
+TEST_F(KinetoTest, without_an_external_id_the_operator_is_the_innermost_around_the_call) {
+  const auto model = read(trace({event("cpu_op", "aten::linear", "1000", "50"), event("cpu_op", "aten::mm", "1010", "10"),
+                                 event("cpu_op", "aten::sum", "1010", "10", "", "10", "12"),  // of another thread
+                                 event("cuda_runtime", "cudaLaunchKernel", "1012", "2", R"("correlation": 1)"),
+                                 event("cuda_runtime", "cudaLaunchKernel", "1020", "2", R"("correlation": 2)"),
+                                 event("cuda_runtime", "cudaLaunchKernel", "1060", "2", R"("correlation": 3)"),
+                                 event("kernel", "a", "1100", "1", R"("device": 0, "stream": 7, "correlation": 1)"),
+                                 event("kernel", "b", "1110", "1", R"("device": 0, "stream": 7, "correlation": 2)"),
+                                 event("kernel", "c", "1120", "1", R"("device": 0, "stream": 7, "correlation": 3)"),
+                                 event("kernel", "d", "1130", "1", R"("device": 0, "stream": 7, "correlation": 99)"),
+                                 event("kernel", "e", "1140", "1", R"("device": 0, "stream": 7)")}));
+  ASSERT_TRUE(model.ok()) << model.error().what;
+  std::vector<std::string> ops;
+  for (const DeviceActivity& item : model->activities) ops.push_back(item.op == kNoName ? "" : model->names[item.op]);
+  EXPECT_THAT(ops, testing::ElementsAre("aten::mm", "aten::linear", "", "", ""));
+}
+
 TEST_F(KinetoTest, annotations_on_the_device_are_no_busy_time) {
   const Summary summary = summarise(*read(step()));
   EXPECT_EQ(summary.steps, 1);
@@ -198,7 +215,7 @@ TEST(kineto_samples, each_is_read_whole) {
   KL_SKIP_WITHOUT_SAMPLES();
   for (const Sample& sample : {
            Sample{"HTA_amd_trace__mi250_minitoy_train_ROCm6_2_kineto", 14, 2, 21, 2, 16},
-           Sample{"HTA_critical_path__cuda_event_sync__event_sync_trace", 4, 1, 12, 1, 0},
+           Sample{"HTA_critical_path__cuda_event_sync__event_sync_trace", 4, 1, 12, 1, 4},
            Sample{"HTA_nccl_parser_config__nccl_data", 2700, 960, 8740, 3, 3774},
            Sample{"HTA_rank_non_gpu__rank_non_gpu", 0, 0, 0, 1, 0},
            Sample{"HTA_triton_example__triton_example", 1, 0, 2, 1, 1},

@@ -80,6 +80,28 @@ TEST_F(RocprofTest, json_names_its_kernels_and_devices) {
   expect_named_outcomes(kJson);
 }
 
+TEST_F(RocprofTest, json_calls_have_the_names_that_the_file_numbers) {
+  const std::string records = R"json("buffer_records":{"hip_api":[
+    {"kind":1,"operation":1,"thread_id":50,"correlation_id":{"internal":3},"start_timestamp":90,"end_timestamp":95},
+    {"kind":1,"operation":2,"thread_id":50,"correlation_id":{"internal":4},"start_timestamp":96,"end_timestamp":180},
+    {"kind":1,"operation":9,"thread_id":50,"start_timestamp":190,"end_timestamp":195},{"kind":-1,"operation":0,"start_timestamp":196,"end_timestamp":199}],
+   "kernel_dispatch":[{"thread_id":50,"correlation_id":{"internal":3},"start_timestamp":100,"end_timestamp":150,"dispatch_info":{"kernel_id":8}}],
+   "memory_copy":[{"kind":2,"operation":1,"start_timestamp":200,"end_timestamp":250}]})json";
+  const std::string strings = R"json("strings":{"callback_records":[{"kind":"OTHER","operations":["x"]}],"buffer_records":[{"kind":"NONE","operations":[]},
+   {"kind":"HIP_RUNTIME_API","operations":["hipInit","hipLaunchKernel","hipDeviceSynchronize"]},{"kind":"MEMORY_COPY","operations":["NONE","MEMORY_COPY_HOST_TO_DEVICE"]}]})json";
+  for (const bool names_first : {true, false}) {
+    const auto model = read(R"json({"rocprofiler-sdk-tool":[{"metadata":{"pid":50},)json" + (names_first ? strings + "," + records : records + "," + strings) + "}]}");
+    ASSERT_TRUE(model.ok()) << model.error().what;
+    ASSERT_EQ(model->calls.size(), 4u);
+    EXPECT_EQ(model->names[model->calls[0].name], "hipLaunchKernel");
+    EXPECT_EQ(model->calls[0].kind, CallKind::launch);
+    EXPECT_EQ(model->calls[1].kind, CallKind::sync);
+    EXPECT_EQ(model->names[model->calls[2].name], "HIP call");
+    EXPECT_EQ(model->names[model->calls[3].name], "HIP call");
+    EXPECT_EQ(model->names[model->activities[1].name], "MEMORY_COPY_HOST_TO_DEVICE");
+  }
+}
+
 TEST(rocprof_samples, each_has_its_outcome) {
   KL_SKIP_WITHOUT_SAMPLES();
   const auto of = [](const char* file) { return read_trace(samples() / "rocprof" / file); };
