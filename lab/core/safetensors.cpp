@@ -11,7 +11,7 @@ namespace {
 
 Error broken(const fs::path& path, const std::string& why) {
   return make_error(Status::usage, path.string() + ": " + why,
-                    "give a whole file of tensors in the safetensors layout, of this preset");
+                    "give a whole file of tensors in the safetensors layout");
 }
 
 struct File {
@@ -54,7 +54,7 @@ Metadata metadata_of(const Json& header) {
 Outcome write_safetensors(const fs::path& path, std::span<const NamedTensor> tensors,
                           const Metadata& metadata) {
   Json header = {{"__metadata__", metadata}};
-  header["__metadata__"]["format"] = "kernel-lab-train";
+  header["__metadata__"]["format"] = "kernel-lab";
   size_t data = 0;
   for (const NamedTensor& t : tensors) {
     header[t.name] = {{"dtype", t.dtype},
@@ -103,7 +103,7 @@ Result<SafetensorsFile> read_safetensors_file(const fs::path& path) {
   read.metadata = metadata_of(file.header);
   for (const auto& [name, entry] : file.header.items()) {
     if (name == "__metadata__") continue;
-    const auto wrong = [&](const char* what) { return broken(path, name + " " + what); };
+    const auto wrong = [&, tensor = std::string(name)](const char* what) { return broken(path, tensor + " " + what); };
     if (!entry.is_object()) return wrong("is no tensor");
     const Json dtype = entry.value("dtype", Json()), shape = entry.value("shape", Json());
     const Json offsets = entry.value("data_offsets", Json());
