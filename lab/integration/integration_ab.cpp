@@ -414,6 +414,11 @@ class Comparison {
   }
 
   void add_notices() {
+    constexpr double kFarBeyond = 1.5;
+    if (request_.leg_seconds > 0 && record_.leg_seconds > kFarBeyond * request_.leg_seconds)
+      record_.notices.push_back(fmt::format("a leg took {:.0f} s of steps, not {:g}: fewer than {} steps of {:.0f} ms cannot be compared",
+                                            record_.leg_seconds, request_.leg_seconds, record_.steps_per_leg,
+                                            1e3 * record_.leg_seconds / static_cast<double>(record_.steps_per_leg)));
     if (request_.tries > 1 && record_.status == Status::validated)
       record_.notices.push_back(fmt::format(
           "picked out of {} tries: it needs one fresh confirmation before it can be promoted", request_.tries));

@@ -131,7 +131,8 @@ class Chain(LabTest):
         self.assertEqual(self.state(target), ("no-evidence", "needs-capture"))
         shutil.copytree(lab.SOURCE / "targets" / target, self.folder / "untouched")
         self.record("extract", "--profile", "p.json", "--workspace", "ws/c")
-        (self.folder / "ws/c/kernel.cpp").open("a").write("\n// another\n")
+        kernel = self.folder / "ws/c/kernel.cpp"
+        kernel.write_text(kernel.read_text() + "\n// another\n")
         self.record("verify", "--workspace", "ws/c", "--quick")
         plan = self.orchestrate("--profile", "p.json", "--trace-metadata", metadata)
         self.assertEqual((plan["level"], plan["answer"]), ("verified-only", "needs-capture"))
