@@ -40,7 +40,9 @@ class DeepProfiles(LabTest):
         self.assertTrue(0 < record["confidence"] <= 1)
         self.assertGreater(record["calls"], 0)
         metrics = {metric["name"]: metric for metric in record["metrics"]}
-        self.assertGreater(metrics["bandwidth"]["value"], 0)
+        # Beside other work calibrate may find a ceiling below what the kernel then reaches: no value, and the reason says so.
+        bandwidth = metrics["bandwidth"]
+        self.assertTrue((bandwidth["value"] or 0) > 0 or "impossible" in bandwidth["reason"], bandwidth)
         for metric in metrics.values():
             self.assertEqual(metric["value"] is None, metric["state"] == "missing", metric)
             self.assertEqual(bool(metric["reason"]), metric["state"] != "used", metric)
