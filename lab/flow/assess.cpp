@@ -225,7 +225,7 @@ class Gathering {
         line.because = {"shares of families, and the seam's own is known"};
       } else {
         use_share(event);
-        use_floor(event);
+        use_bound(event);
         if (const auto share = share_of(event)) reconsider(event, *share);
       }
       line.metric_name = "seam_share";
@@ -369,8 +369,8 @@ class Gathering {
     return share_in(event, request_.preset, request_.external ? request_.target : request_.seam);
   }
 
-  // 1 − floor / measured, as the trace-profile found it for this target.
-  void use_floor(const LedgerEvent& event) {
+  // 1 − floor / measured, and what the timing credits, as the trace-profile found them for this target.
+  void use_bound(const LedgerEvent& event) {
     gain_of_share_.reset();
     credited_share_ = 0;
     const Json* candidates = detail(event, "candidates");

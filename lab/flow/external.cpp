@@ -69,23 +69,12 @@ void add_family_shares(const trace::Summary& summary, std::vector<TargetFacts>& 
     one.floor_unknown = "the trace does not say the shapes";
     add_seam_share(summary, one);
     if (!one.share) add_family_share(summary, one);
-    const auto credits = [&](const trace::Opportunity& o) { return o.name == one.target; };
-    if (!one.share && std::none_of(summary.opportunities.begin(), summary.opportunities.end(), credits))
-      one.not_on_path = "the trace has no kernels of its family";
+    if (!one.share && one.credited_share <= 0) one.not_on_path = "the trace has no kernels of its family";
   }
   // Of targets with one family, and so one share, first those that have a kernel to start from.
   std::stable_sort(targets.begin(), targets.end(), [](const TargetFacts& a, const TargetFacts& b) {
     return (a.starter == "starter-ready") > (b.starter == "starter-ready");
   });
-}
-
-void add_credits(const trace::Summary& summary, std::vector<TargetFacts>& targets) {
-  for (const trace::Opportunity& opportunity : summary.opportunities)
-    for (TargetFacts& one : targets)
-      if (one.target == opportunity.name && one.not_on_path.empty()) {
-        one.credited_share = opportunity.share;
-        one.credited_for = opportunity.reason;
-      }
 }
 
 }  // namespace kl

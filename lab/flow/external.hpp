@@ -23,11 +23,7 @@ Outcome check_external(std::string_view preset);
 
 // What a trace gives every target that the step runs: the union of its seam's ranges where it has them, else of its
 // family's kernels. A family belongs to all its targets together, so its share is the most that any of them can have;
-// among several families of one target, the largest. Targets without any get `not_on_path`.
+// among several families of one target, the largest. Targets without any, and without credit, get `not_on_path`.
 void add_family_shares(const trace::Summary& summary, std::vector<TargetFacts>& targets);
-
-// What the trace's timing credits a target with: idle time between short kernels to launch_fusion, exposed copies to
-// data_movement. Not to one that the step runs another way.
-void add_credits(const trace::Summary& summary, std::vector<TargetFacts>& targets);
 
 }  // namespace kl

@@ -1,3 +1,4 @@
+#include <lab/flow/credits.hpp>
 #include <lab/flow/external.hpp>
 #include <lab/flow/review.hpp>
 
@@ -104,8 +105,8 @@ TEST(External, TimeOutsideKernelsIsCreditedToTheTargetThatCouldSaveIt) {
                            {.name = "whole_step_capture", .gain_ns = 40, .share = 0.4, .reason = "launching"},
                            {.name = "data_movement", .gain_ns = 10, .share = 0.1, .reason = "copies while no kernel ran"}};
   std::vector<TargetFacts> targets = {fact("launch_fusion", "starter-ready"), fact("matmul_epilogue", "starter-ready"), fact("data_movement", "starter-ready")};
-  add_family_shares(summary, targets);
   add_credits(summary, targets);
+  add_family_shares(summary, targets);
   const Ranking ranking = rank_targets(targets, {});
   ASSERT_EQ(ranking.candidates.size(), 3u);
   EXPECT_EQ(ranking.candidates[0].target, "launch_fusion");

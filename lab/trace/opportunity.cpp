@@ -68,7 +68,6 @@ OpportunityFinder::OpportunityFinder(const TraceModel& model, const std::vector<
 
 void OpportunityFinder::add_device(int64_t device, const Spans& window, const Spans& idle, int64_t exposed_copy_ns) {
   exposed_copy_ns_ += exposed_copy_ns;
-  splitter_.add(device, idle, all_, &in_graphs_);
   Runs found;
   std::map<int64_t, Growing> streams;
   for (size_t n = 0; n < model_.activities.size(); ++n) {
@@ -99,7 +98,7 @@ void OpportunityFinder::add_device(int64_t device, const Spans& window, const Sp
   splitter_.add(device, intersect(union_of(std::move(found.gaps)), idle), run_gaps_, &run_gaps_in_graphs_);
 }
 
-std::vector<Opportunity> OpportunityFinder::found(int64_t whole_ns) const {
+std::vector<Opportunity> OpportunityFinder::found(const BottleneckSplit& split, const BottleneckSplit& in_graphs) const {
   std::vector<Opportunity> list;
   for (const Gap& gap : model_.gaps)
     if (gap.kind == GapKind::outside_ranges || gap.kind == GapKind::no_timeline) return list;
@@ -107,7 +106,7 @@ std::vector<Opportunity> OpportunityFinder::found(int64_t whole_ns) const {
     if (gain_ns <= 0) return;
     one.name = name;
     one.gain_ns = gain_ns;
-    one.share = static_cast<double>(gain_ns) / static_cast<double>(whole_ns);
+    one.share = static_cast<double>(gain_ns) / static_cast<double>(split.whole_ns);
     one.reason = std::move(reason);
     list.push_back(std::move(one));
   };
@@ -117,7 +116,7 @@ std::vector<Opportunity> OpportunityFinder::found(int64_t whole_ns) const {
   const auto of_launching = [](const BottleneckSplit& all, const BottleneckSplit& runs) {
     return all.idle_launch_ns + not_launched(runs) - runs.idle_launch_ns;
   };
-  add({}, kWholeStepCapture, of_launching(all_, run_gaps_) - of_launching(in_graphs_, run_gaps_in_graphs_),
+  add({}, kWholeStepCapture, of_launching(split, run_gaps_) - of_launching(in_graphs, run_gaps_in_graphs_),
       "idle time that launching causes: a step that is replayed as one graph launches nothing");
   add({}, kDataMovement, exposed_copy_ns_, "copies while no kernel ran");
   std::stable_sort(list.begin(), list.end(), [](const Opportunity& a, const Opportunity& b) { return a.gain_ns > b.gain_ns; });

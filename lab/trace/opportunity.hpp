@@ -47,8 +47,9 @@ class OpportunityFinder {
   OpportunityFinder(const TraceModel& model, const std::vector<Attributed>& attributed, const IdleSplitter& splitter);
   // `window`: what counts; `idle`: of it, where the device did nothing.
   void add_device(int64_t device, const Spans& window, const Spans& idle, int64_t exposed_copy_ns);
-  // The largest first; none that gains nothing, and none at all where idle time is unknown time. `whole_ns`: devices × window.
-  std::vector<Opportunity> found(int64_t whole_ns) const;
+  // The largest first; none that gains nothing, and none at all where idle time is unknown time. `split`: of all devices;
+  // `in_graphs`: of its idle time, what ends with a kernel of a captured graph.
+  std::vector<Opportunity> found(const BottleneckSplit& split, const BottleneckSplit& in_graphs) const;
 
  private:
   const TraceModel& model_;
@@ -56,8 +57,7 @@ class OpportunityFinder {
   std::vector<size_t> order_;    // activities by their begins; empty: they are in order
   std::vector<char> pointwise_;  // by activity
   Opportunity fusion_;
-  BottleneckSplit all_, in_graphs_;            // idle time
-  BottleneckSplit run_gaps_, run_gaps_in_graphs_;  // of it, in the runs
+  BottleneckSplit run_gaps_, run_gaps_in_graphs_;  // idle time in the runs
   int64_t exposed_copy_ns_ = 0;
 };
 

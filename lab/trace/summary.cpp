@@ -219,7 +219,7 @@ Summary summarise(const TraceModel& model, bool with_kernels) {
   summary.window_ns = length(window.spans());
   for (const Range& range : model.ranges) summary.steps += range.kind == RangeKind::step;
   const std::vector<Attributed> attributed = attribute(model);
-  BottleneckSplit split;
+  BottleneckSplit split, in_graphs;
   Spans busy;
   int64_t items = 0, busy_ns = 0;
   const IdleSplitter splitter(model, attributed);
@@ -233,7 +233,7 @@ Summary summarise(const TraceModel& model, bool with_kernels) {
     split.kernel_ns += d.kernel_union_ns;
     split.exposed_copy_ns += d.busy_union_ns - d.kernel_union_ns;
     const Spans idle = subtract(window.spans(), unions.busy);
-    splitter.add(device.index, idle, split);
+    splitter.add(device.index, idle, split, &in_graphs);
     opportunities.add_device(device.index, window.spans(), idle, d.exposed_copy_ns);
     busy = unite(busy, unions.busy);
     summary.devices.push_back(d);
@@ -243,7 +243,7 @@ Summary summarise(const TraceModel& model, bool with_kernels) {
   summarise_work(model, window, attributed, with_kernels, summary);
   std::sort(summary.devices.begin(), summary.devices.end(), [](const auto& a, const auto& b) { return a.index < b.index; });
   summary.bottleneck = judge(split, items, model.gaps);
-  summary.opportunities = opportunities.found(split.whole_ns);
+  summary.opportunities = opportunities.found(split, in_graphs);
   return summary;
 }
 

@@ -3,6 +3,7 @@
 #include <lab/core/clock.hpp>
 #include <lab/core/hash.hpp>
 #include <lab/core/shell.hpp>
+#include <lab/flow/credits.hpp>
 #include <lab/flow/external.hpp>
 #include <lab/flow/profile.hpp>
 #include <lab/integration/capture.hpp>
@@ -133,11 +134,11 @@ Result<Answer> run_trace_profile(Context& context, const Flags& flags) {
   const Catalogue catalogue = Catalogue::search(context.target_path);
   KL_TRY(PresetFacts facts, preset_facts(context, catalogue, record.preset));
   if (record.identity.fingerprint_class.empty()) record.identity = facts.identity;
+  add_credits(record.summary, facts.targets);
   if (by_families)
     add_family_shares(record.summary, facts.targets);
   else
     add_shares(record.summary, facts);
-  add_credits(record.summary, facts.targets);
   record.attributed_by = by_families ? "families" : "seams";
   for (const TargetFacts& one : facts.targets)
     if (one.share && one.not_on_path.empty()) record.seam_share[external ? one.target : one.seam] = *one.share;

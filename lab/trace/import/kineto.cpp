@@ -1,6 +1,7 @@
 // Chrome trace JSON as PyTorch's profiler (kineto) writes it, plain or gzip.
 #include <lab/trace/import/import.hpp>
 
+#include <lab/trace/attribution.hpp>
 #include <lab/trace/import/decimal.hpp>
 #include <lab/trace/import/finish.hpp>
 #include <lab/trace/import/json_cutter.hpp>
@@ -301,12 +302,18 @@ class Importer {
         asking.push_back({model_.calls[call->second].thread, model_.calls[call->second].span.begin, i});
     }
     std::sort(asking.begin(), asking.end(), [](const Asking& a, const Asking& b) { return std::tie(a.thread, a.begin) < std::tie(b.thread, b.begin); });
-    std::vector<const Op*> open;
-    size_t next = 0;
-    for (const Asking& one : asking) {
-      for (; next < ops_.size() && std::tie(ops_[next].thread, ops_[next].span.begin) <= std::tie(one.thread, one.begin); ++next) open.push_back(&ops_[next]);
-      while (!open.empty() && (open.back()->thread != one.thread || open.back()->span.end <= one.begin)) open.pop_back();
-      if (!open.empty()) model_.activities[one.activity].op = open.back()->name;
+    size_t op = 0;
+    for (size_t begin = 0, end = 0; begin < asking.size(); begin = end) {
+      const int64_t thread = asking[begin].thread;
+      std::vector<int64_t> moments;
+      for (; end < asking.size() && asking[end].thread == thread; ++end) moments.push_back(asking[end].begin);
+      while (op < ops_.size() && ops_[op].thread < thread) ++op;
+      const size_t first = op;
+      std::vector<Span> spans;
+      for (; op < ops_.size() && ops_[op].thread == thread; ++op) spans.push_back(ops_[op].span);
+      const std::vector<int64_t> found = innermost(spans, moments);
+      for (size_t i = 0; i < found.size(); ++i)
+        if (found[i] != kNone) model_.activities[asking[begin + i].activity].op = ops_[first + static_cast<size_t>(found[i])].name;
     }
   }
 
