@@ -1,4 +1,5 @@
 #include "integration_run.hpp"
+#include "number_checks.hpp"
 
 #include <lab/core/hash.hpp>
 
@@ -32,15 +33,16 @@ Result<std::optional<stats::Interval>> bench_interval(const Context& context, co
 void add_integration_flags(CLI::App& app, IntegrationFlags& flags) {
   app.add_option("--workspace", flags.workspace, "workspace folder")->required()->type_name("DIR");
   app.add_option("--trainer", flags.trainer, "builtin, or a program that speaks docs/trainer-protocol.md")->type_name("PROGRAM");
-  auto* budget = app.add_option("--time-budget", flags.time_budget, "seconds of steady training per leg (default: calibrated)")
-                     ->check(CLI::PositiveNumber)->type_name("S");
-  app.add_option("--steps", flags.steps, "timed steps per leg, instead of a time")->check(CLI::Range(1, 1'000'000))->excludes(budget);
-  app.add_option("--pairs", flags.pairs, "the last look: 4, 8, 12 or 16 (others are rounded up)")->check(CLI::Range(1, 16));
-  app.add_option("--repeats", flags.repeats, "older spelling of --pairs; below 4 is raised to 4")->check(CLI::Range(1, 16));
+  auto* budget = app.add_option("--time-budget", flags.time_budget, "seconds of steady training per leg (default: calibrated)")->default_str("")
+                     ->check(seconds_check())->type_name("S");
+  app.add_option("--steps", flags.steps, "timed steps per leg, instead of a time")->default_str("")->check(whole_number_check(1, 1'000'000))->excludes(budget);
+  auto* pairs = app.add_option("--pairs", flags.pairs, "the last look: 4, 8, 12 or 16 (others are rounded up)")->check(whole_number_check(1, 16));
+  app.add_option("--repeats", flags.repeats, "older spelling of --pairs; below 4 is raised to 4")->default_str("")
+      ->check(whole_number_check(1, 16))->excludes(pairs);
   app.add_option("--against", flags.against, "champion or reference")->check(CLI::IsMember({"champion", "reference"}));
   app.add_flag("--no-checkpoint", flags.no_checkpoint, "legs write no checkpoints");
   app.add_flag("--benchmark-skip-eval", flags.skip_eval, "legs end without an evaluation");
-  app.add_option("--seed", flags.seed, "initial weights and order of tokens");
+  app.add_option("--seed", flags.seed, "initial weights and order of tokens")->check(seed_check());
 }
 
 Outcome require_verified(const Context& context, const Session& session) {

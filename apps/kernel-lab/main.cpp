@@ -2,10 +2,11 @@
 #include "command.hpp"
 #include "progress_bar.hpp"
 #include "records.hpp"
+#include "usage.hpp"
 
 #include <lab/core/clock.hpp>
 #include <lab/core/installation.hpp>
-#include <lab/core/near.hpp>
+#include <lab/core/shell.hpp>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -73,55 +74,6 @@ void add_global_flags(CLI::App& app, GlobalFlags& flags) {
       ->check(CLI::IsMember({"auto", "always", "never"}))->type_name("WHEN");
 }
 
-std::vector<std::string> option_names(const CLI::App& app) {
-  std::vector<std::string> names;
-  for (const CLI::Option* option : app.get_options())
-    for (const auto& name : option->get_lnames()) names.push_back("--" + name);
-  return names;
-}
-
-// The verb, or the verb's own verb, that the words reached.
-const CLI::App& reached(const CLI::App& app) {
-  const auto used = app.get_subcommands();
-  return used.empty() ? app : reached(*used.front());
-}
-
-std::vector<std::string> verb_names(const CLI::App& app) {
-  std::vector<std::string> names;
-  for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; }))
-    names.push_back(verb->get_name());
-  return names;
-}
-
-// A word that nothing takes: an unknown flag, an unknown verb, or one too many.
-Error stray_word(const CLI::App& app, const CLI::App& where, const std::string& word) {
-  if (word.starts_with('-')) {
-    std::vector<std::string> names = option_names(where);
-    const auto global = option_names(app);
-    names.insert(names.end(), global.begin(), global.end());
-    const std::string flag = word.substr(0, word.find('='));
-    return make_error(Status::usage, fmt::format("unknown flag '{}'", flag), suggestion(flag, names));
-  }
-  const std::vector<std::string> verbs = verb_names(where);
-  if (verbs.empty())
-    return make_error(Status::usage, fmt::format("'{}' is one word too many", word),
-                      fmt::format("see kernel-lab {} --help", where.get_name()));
-  return make_error(Status::usage, fmt::format("unknown verb '{}'", word), suggestion(word, verbs));
-}
-
-// What CLI11 could not parse, said with near matches.
-Error usage_error(const CLI::App& app, const CLI::ParseError& error) {
-  const CLI::App& where = reached(app);
-  const std::vector<std::string> strays = app.remaining(true);
-  if (!strays.empty()) return stray_word(app, where, strays.front());
-  const std::vector<std::string> verbs = verb_names(where);
-  if (!verbs.empty() && &where != &app)
-    return make_error(Status::usage, fmt::format("{} needs a verb of its own", where.get_name()), suggestion("", verbs));
-  const auto used = app.get_subcommands();
-  const std::string verb = used.empty() ? "" : " " + used.front()->get_name();
-  return make_error(Status::usage, error.what(), fmt::format("see kernel-lab{} --help", verb));
-}
-
 Answer list_engines(const Style& style) {
   Answer answer;
   EngineList record = new_record<EngineList>();
@@ -145,7 +97,7 @@ int print_answer(const Answer& answer, const GlobalFlags& flags, const Style& st
     const std::string content = answer.is_document ? answer.text : dump_pretty(answer.record) + "\n";
     if (auto written = write_file_atomic(flags.output, content); !written.ok()) {
       print_error(written.error(), flags.json, style);
-      return static_cast<int>(ExitCode::internal);
+      return static_cast<int>(exit_code_of(written.error().status));
     }
     fmt::print("{}\n", flags.output);
   } else if (flags.json) {
@@ -158,6 +110,21 @@ int print_answer(const Answer& answer, const GlobalFlags& flags, const Style& st
   return static_cast<int>(answer.exit_code);
 }
 
+// Those examples that have these words.
+std::string examples_text(const std::vector<std::string>& examples, const std::string& words) {
+  std::string text = "Examples:";
+  for (const auto& example : examples)
+    if ((example + " ").find(words + " ") != std::string::npos) text += "\n  kernel-lab " + example;
+  return text;
+}
+
+// Help shows the defaults that are values: not those of lists that begin empty.
+void forget_empty_defaults(CLI::App& app) {
+  for (CLI::Option* option : app.get_options())
+    if (option->get_default_str() == "[]") option->default_str("");
+  for (CLI::App* verb : app.get_subcommands([](CLI::App*) { return true; })) forget_empty_defaults(*verb);
+}
+
 // Flags, verbs and their parser: as long as one is used, the others must live.
 struct Parser {
   GlobalFlags flags;
@@ -167,6 +134,7 @@ struct Parser {
 
   Parser() {
     app.require_subcommand(0, 1);
+    app.option_defaults()->always_capture_default();
     app.set_version_flag("--version", std::string(kLabVersion));
     app.footer("Examples:\n  kernel-lab tour\n  kernel-lab init --target rmsnorm --workspace mine\n"
                "  kernel-lab verify --workspace mine\n\n`kernel-lab VERB --help` shows a verb's flags and examples.");
@@ -175,17 +143,24 @@ struct Parser {
       CLI::App* sub = app.add_subcommand(command.name, command.summary);
       sub->fallthrough();
       if (command.flags) command.flags(*sub);
-      std::string examples = "Examples:";
-      for (const auto& example : command.examples) examples += "\n  kernel-lab " + example;
-      sub->footer(examples);
+      sub->footer(examples_text(command.examples, ""));
+      for (CLI::App* own : sub->get_subcommands([](const CLI::App*) { return true; }))
+        own->footer(examples_text(command.examples, command.name + " " + own->get_name()));
       by_app[sub] = &command;
     }
+    forget_empty_defaults(app);
   }
   Parser(const Parser&) = delete;
   Parser& operator=(const Parser&) = delete;
 };
 
-int run(int argc, char** argv) {
+// Asked for on this line, before the words that are another program's.
+bool wants_json(int argc, char** argv) {
+  char** const end = std::find(argv + 1, argv + argc, std::string_view("--"));
+  return std::find(argv + 1, end, std::string_view("--json")) != end;
+}
+
+int run(int argc, char** argv, bool json) {
   Parser parser;
   GlobalFlags& flags = parser.flags;
   CLI::App& app = parser.app;
@@ -194,8 +169,8 @@ int run(int argc, char** argv) {
     if (flags.color != "auto") return flags.color == "always";
     return ::isatty(fd) == 1 && std::getenv("NO_COLOR") == nullptr;
   };
-  // Read before parsing, so that a line that cannot be parsed is answered in the form asked for.
-  flags.json = std::find(argv + 1, argv + argc, std::string_view("--json")) != argv + argc;
+  // Known before parsing, so that a line that cannot be parsed is answered in the form asked for.
+  flags.json = json;
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& help) {
@@ -207,6 +182,10 @@ int run(int argc, char** argv) {
 
   const Style out{!flags.json && flags.output.empty() && wants_color(STDOUT_FILENO)};
   const Style err{wants_color(STDERR_FILENO)};
+  if (auto given = no_empty_values(app); !given.ok()) {
+    print_error(given.error(), flags.json, err);
+    return static_cast<int>(ExitCode::usage);
+  }
   if (flags.list_engines) return print_answer(list_engines(out), flags, out);
   if (app.get_subcommands().empty()) {
     fmt::print("{}", app.help());
@@ -228,8 +207,9 @@ int run(int argc, char** argv) {
   }
   std::vector<fs::path> extra;
   for (const auto& folder : flags.targets) {
-    if (!fs::is_directory(folder)) {
-      print_error(make_error(Status::usage, fmt::format("--targets {}: no such folder", folder), "check the path"),
+    std::error_code code;
+    if (!fs::is_directory(folder, code)) {
+      print_error(make_error(Status::usage, fmt::format("--targets {}: {}", folder, code ? code.message() : "not a folder"), "check the path"),
                   flags.json, err);
       return static_cast<int>(ExitCode::usage);
     }
@@ -239,8 +219,8 @@ int run(int argc, char** argv) {
   context.ledger = flags.ledger.empty() ? project_root() / "results" / "kernel_lab" / "ledger.jsonl"
                                         : fs::absolute(flags.ledger);
   if (context.engine_chosen) context.global_flags += " --engine " + flags.engine;
-  for (const auto& folder : flags.targets) context.global_flags += " --targets " + folder;
-  if (!flags.ledger.empty()) context.global_flags += " --ledger " + flags.ledger;
+  for (const auto& folder : flags.targets) context.global_flags += " --targets " + shell_word(folder);
+  if (!flags.ledger.empty()) context.global_flags += " --ledger " + shell_word(flags.ledger);
   context.progress = [&bar](const ProgressStep& step) { bar.draw(step); };
   context.say = [&](std::string_view text) {
     bar.clear();
@@ -283,10 +263,16 @@ std::vector<std::string> command_names() {
 
 int main(int argc, char** argv) {
   ::signal(SIGPIPE, SIG_IGN);
-  try {
-    return kl::app::run(argc, argv);
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "kernel-lab: internal error: {}\n  → please report it with the command line\n", error.what());
+  const bool json = kl::app::wants_json(argc, argv);
+  const auto failed = [json](const std::string& what, const std::string& remedy) {
+    kl::app::print_error(kl::make_error(kl::Status::error, what, remedy), json, kl::Style{false});
     return static_cast<int>(kl::ExitCode::internal);
+  };
+  try {
+    return kl::app::run(argc, argv, json);
+  } catch (const std::filesystem::filesystem_error& error) {
+    return failed(error.what(), "check the path");
+  } catch (const std::exception& error) {
+    return failed(std::string("internal error: ") + error.what(), "please report it with the command line");
   }
 }

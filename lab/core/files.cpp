@@ -19,7 +19,8 @@ Error file_error(std::string_view action, const fs::path& path, int code) {
   if (code == ENOSPC || code == EDQUOT) remedy = "free some space on that disk and run again";
   if (code == ENOENT) remedy = "check the path";
   if (code == EROFS) remedy = "that file system is read-only: choose another folder";
-  return make_error(Status::error,
+  const bool forbidden = code == EACCES || code == EPERM || code == EROFS;
+  return make_error(forbidden ? Status::no_permission : Status::error,
                     fmt::format("cannot {} {}: {}", action, path.string(), std::strerror(code)),
                     std::move(remedy));
 }

@@ -91,15 +91,15 @@ PlanRecord make_plan(const Assessment& now, const PlanRequest& request) {
     add(traced, fmt::format("trace-profile --trace {} --preset {}", shell_word(request.imported_trace), request.preset),
         "shares, split and ranking of that trace");
   } else {
-    add(captured, fmt::format("capture --preset {} --output {}", request.preset, prefix), "where does the step's time go?");
-    add(traced, fmt::format("trace-profile --metadata {}", metadata), "shares, split and ranking of that trace");
+    add(captured, fmt::format("capture --preset {} --output {}", request.preset, shell_word(prefix)), "where does the step's time go?");
+    add(traced, fmt::format("trace-profile --metadata {}", shell_word(metadata)), "shares, split and ranking of that trace");
   }
   add(!now.relevance.empty(), "auto-review --trace-profile " + shell_word(trace), "is the target relevant?");
   if (!request.trace_metadata.empty() && now.relevance_by != "a person")
-    add(false, fmt::format("review-trace --target {} --metadata {} --relevance {{none,low,medium,high}} --notes WHY", now.target, metadata),
+    add(false, fmt::format("review-trace --target {} --metadata {} --relevance {{none,low,medium,high}} --notes WHY", now.target, shell_word(metadata)),
         "a person's judgement of that trace, if yours differs");
   if (now.answer == "needs-deep-profile" || !now.diagnosis.empty())
-    add(!now.diagnosis.empty(), fmt::format("deep-profile --trace-profile {} --target {}", trace, now.target), "what is it bound by?");
+    add(!now.diagnosis.empty(), fmt::format("deep-profile --trace-profile {} --target {}", shell_word(trace), now.target), "what is it bound by?");
   if (now.answer == "needs-manual-review") add(false, without_prefix(now.next.command, request), now.next.why);
   if (request.candidate.starter == "starter-ready") {
     const std::string in = " --workspace " + shell_word(request.workspace);

@@ -75,12 +75,6 @@ Outcome check_folder_is_free(const fs::path& folder) {
   return {};
 }
 
-Outcome write_into_workspace(const fs::path& path, std::string_view content) {
-  auto written = write_file_atomic(path, content);
-  if (!written.ok()) return invalid(written.error().what, written.error().remedy);
-  return {};
-}
-
 Result<WorkspaceRecord> read_record(const fs::path& folder) {
   std::error_code code;
   const fs::path path = folder / kRecordFile;
@@ -146,12 +140,10 @@ Result<Workspace> init_workspace(const InitRequest& request) {
   record.context.category = request.category;
   record.context.rationale = request.rationale;
   record.content_hash = content_hash(to_json(record));
-  KL_CHECK(write_into_workspace(workspace.kernel(), source));
-  KL_CHECK(write_into_workspace(workspace.folder / "README.md",
-                                workspace_readme(*request.target, record)));
+  KL_CHECK(write_file_atomic(workspace.kernel(), source));
+  KL_CHECK(write_file_atomic(workspace.folder / "README.md", workspace_readme(*request.target, record)));
   // Last: a folder without it is no workspace.
-  KL_CHECK(
-      write_into_workspace(workspace.folder / kRecordFile, dump_pretty(to_json(record)) + "\n"));
+  KL_CHECK(write_file_atomic(workspace.folder / kRecordFile, dump_pretty(to_json(record)) + "\n"));
   return workspace;
 }
 

@@ -46,10 +46,6 @@ Result<Replayed> replay_arm(const PairSession& session, Arm arm, const ReplayReq
   return replayed;
 }
 
-fs::path gradient_file(const fs::path& folder, size_t weights, int64_t batch) {
-  return folder / fmt::format("{}-{}.f32", weights, batch);
-}
-
 }  // namespace
 
 std::vector<int64_t> snapshot_steps(int64_t warmup_steps, int64_t steps) {

@@ -98,14 +98,14 @@ Result<Json> TrainerClient::ask(std::vector<std::string> question) const {
                                            : fmt::format("exited with code {}", finished.exit_code),
                     finished.err.empty() ? "" : ": " + finished.err.substr(0, 600)),
         "run it by hand; docs/trainer-protocol.md says what it must answer");
-  KL_TRY(auto answer, parse_json(finished.out, program_.string() + " " + question.front()));
-  const auto protocol = answer.is_object() ? answer.find("protocol") : answer.end();
-  if (!answer.is_object() || protocol == answer.end() || *protocol != 1)
-    return make_error(Status::execution_failed,
-                      fmt::format("{} does not speak version 1 of the trainer protocol (it said {})",
-                                  program_.string(), dump_line(answer).substr(0, 120)),
-                      "docs/trainer-protocol.md describes version 1");
-  return answer;
+  auto answer = parse_json(finished.out, question.front());
+  const bool speaks = answer.ok() && answer->is_object() && answer->contains("protocol") && (*answer)["protocol"] == 1;
+  if (!speaks)
+    return make_error(Status::needs_integration_adapter,
+                      fmt::format("{} does not speak version 1 of the trainer protocol: asked for its {}, it said {}", program_.string(), question.front(),
+                                  finished.out.empty() ? "nothing" : valid_utf8(finished.out.substr(0, 120))),
+                      "docs/trainer-protocol.md describes version 1; `kernel-lab trainer check -- PROGRAM` tries all of it");
+  return std::move(*answer);
 }
 
 Result<std::vector<TrainerPreset>> TrainerClient::presets() const {

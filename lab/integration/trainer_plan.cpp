@@ -8,6 +8,10 @@ std::filesystem::path snapshot_file(const std::filesystem::path& folder, int64_t
   return folder / fmt::format("step-{}.safetensors", step);
 }
 
+std::filesystem::path gradient_file(const std::filesystem::path& folder, size_t weights, int64_t batch) {
+  return folder / fmt::format("{}-{}.f32", weights, batch);
+}
+
 Json plan_json(const TrainerPlan& plan, const std::filesystem::path& events) {
   Json libraries = Json::object();
   for (const auto& [seam, library] : plan.libraries)

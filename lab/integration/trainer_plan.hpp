@@ -32,6 +32,8 @@ struct SnapshotRequest {
 };
 // Where the weights before step `step` are written.
 std::filesystem::path snapshot_file(const std::filesystem::path& folder, int64_t step);
+// Where a replay leaves the gradient of a batch at the `weights`-th file of its request.
+std::filesystem::path gradient_file(const std::filesystem::path& folder, size_t weights, int64_t batch);
 
 // Of the timed steps, counted from 0, those whose ranges are written.
 struct RangeRequest {

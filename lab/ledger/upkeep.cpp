@@ -34,6 +34,14 @@ void count(LedgerHealth& health, int64_t number, const ParsedLine& parsed) {
     health.add(parsed.kind, number, parsed.what);
 }
 
+// A file of lines of which none is one of a ledger is another program's, and not a damaged ledger.
+Outcome require_ledger(const LedgerHealth& health, const fs::path& path) {
+  const bool one_torn = health.lines == 1 && health.torn == 1;  // as a first append that was cut off leaves it
+  if (health.lines == 0 || one_torn || health.torn + health.corrupt < health.lines) return {};
+  return make_error(Status::usage, fmt::format("{} is no ledger: none of its {} lines is an event", path.string(), health.lines),
+                    "check the path; nothing was changed");
+}
+
 bool is_kept(LineKind kind) { return kind == LineKind::event || kind == LineKind::unknown_version; }
 
 // What a line of an unknown version can still be ordered by.
@@ -58,6 +66,7 @@ Result<LedgerHealth> check_ledger(const fs::path& path) {
   KL_CHECK(for_each_line(file, [&](int64_t number, std::string_view, const ParsedLine& parsed) {
     count(health, number, parsed);
   }));
+  KL_CHECK(require_ledger(health, path));
   return health;
 }
 
@@ -75,6 +84,7 @@ Result<LedgerRepair> repair_ledger(const fs::path& path) {
         (keep ? repair.kept : repair.quarantined) += 1;
         (keep ? kept : quarantined).append(text).push_back('\n');
       }));
+  KL_CHECK(require_ledger(repair.before, path));
   if (quarantined.empty()) return repair;
   const fs::path aside = path.string() + ".quarantine";
   repair.quarantine = aside.string();
@@ -92,10 +102,12 @@ Result<LedgerMerge> merge_ledgers(const std::vector<fs::path>& inputs, const fs:
   merge.output = output.string();
   std::vector<MergedLine> lines;
   std::unordered_map<std::string, size_t> seen;
-  const auto take = [&](const LockedFile& file) {
-    return for_each_line(
+  const auto take = [&](const LockedFile& file, const fs::path& path) -> Outcome {
+    LedgerHealth own;
+    KL_CHECK(for_each_line(
         file, [&](int64_t number, std::string_view text, const ParsedLine& parsed) {
           count(merge.set_aside, number, parsed);
+          count(own, number, parsed);
           if (!is_kept(parsed.kind)) return;
           std::string id = parsed.event.identified() ? parsed.event.id : sha256_hex(text);
           if (!seen.emplace(id, lines.size()).second) {
@@ -103,12 +115,13 @@ Result<LedgerMerge> merge_ledgers(const std::vector<fs::path>& inputs, const fs:
             return;
           }
           lines.push_back({created_at_of(text, parsed), std::move(id), std::string(text)});
-        });
+        }));
+    return require_ledger(own, path);
   };
   for (const auto& input : inputs) {
     merge.inputs.push_back(input.string());
     KL_TRY(const LockedFile file, LockedFile::open(input, LedgerLock::shared));
-    KL_CHECK(take(file));
+    KL_CHECK(take(file, input));
   }
   std::error_code ignored;
   const bool existed = fs::exists(output, ignored);
@@ -120,7 +133,7 @@ Result<LedgerMerge> merge_ledgers(const std::vector<fs::path>& inputs, const fs:
   // An input that is also the output is read again under the lock: it may have grown meanwhile.
   const int64_t duplicates = merge.duplicates;
   const LedgerHealth set_aside = merge.set_aside;
-  if (existed) KL_CHECK(take(target));
+  if (existed) KL_CHECK(take(target, output));
   if (is_input) {
     merge.duplicates = duplicates;
     merge.set_aside = set_aside;
@@ -151,6 +164,7 @@ Result<LedgerStats> ledger_stats(const fs::path& path) {
     if (first.empty() || event.created_at < first) first = event.created_at;
     stats.last_created_at = std::max(stats.last_created_at, event.created_at);
   }));
+  KL_CHECK(require_ledger(stats.health, path));
   return stats;
 }
 

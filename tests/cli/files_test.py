@@ -83,7 +83,7 @@ class Workspaces(LabTest):
         done = self.lab("init", "--target", "rmsnorm", "--workspace", "locked/mine", **options)
         if "Permission denied" in done.stderr and "kernel-lab:" not in done.stderr:
             self.skipTest("another user cannot run the build: " + done.stderr)
-        self.assert_refused(done, 2, "locked")
+        self.assert_refused(done, 5, "locked")
         self.assertEqual(list(locked.iterdir()), [])
 
     def test_a_ledger_that_cannot_be_written(self):
@@ -243,6 +243,19 @@ class Ledgers(LabTest):
         self.assertEqual(stats["by_event_type"], {"verify": 2})
         self.assertEqual(stats["health"]["unknown_versions"], 1)
         self.assert_refused(self.lab("ledger", "merge", "nowhere.jsonl"), 2, "nowhere.jsonl")
+
+    def test_a_file_of_another_program_is_no_ledger(self):
+        other = self.folder / "notes.txt"
+        other.write_text("one line\n{\"two\": 2}\n")
+        before = self.ledger_bytes()
+        self.assert_refused(self.lab("ledger", "merge", other), 2, "notes.txt is no ledger")
+        self.assertEqual(self.ledger_bytes(), before)
+        self.ledger = other
+        for sub in (["check"], ["check", "--repair"], ["stats"]):
+            done = self.lab("ledger", *sub)
+            self.assertEqual(done.returncode, 2, done)
+            self.assertIn("is no ledger", done.stderr)
+        self.assertEqual(other.read_text(), "one line\n{\"two\": 2}\n")
 
     def test_a_ledger_that_is_not_there_has_no_stats(self):
         self.ledger.unlink()

@@ -64,7 +64,7 @@ class WrongWords(OwnTarget):
             (["--key", "rmsnorm", *like], "'rmsnorm' is taken"),
             (["--key", "norm", *like], "'norm' is taken"),
             (["--key", "Own-Key", *like], "'Own-Key' cannot be the key"),
-            (["--key", "", *like], "'' cannot be the key"),
+            (["--key", "", *like], "--key is given an empty value"),
             (["--key", "there", *like], "there exists already"),
             (["--key", "own", "--like", "rmsnrm"], "did you mean rmsnorm"),
             (["--key", "own", "--like", "rmsnorm", "--dir", "file"], "file is not a folder"),

@@ -11,7 +11,7 @@ from lab import LabTest
 
 VERBS = ["auto-review", "bench", "calibrate", "capture", "completions", "deep-profile", "diff", "doctor", "evidence", "extract",
          "history", "init", "integration-ab", "integration-suite", "ledger", "list-targets", "man", "new-target", "orchestrate",
-         "profile", "promote", "promotion-check", "restore", "review-trace", "tour", "trace", "trace-profile", "verify", "watch"]
+         "profile", "promote", "promotion-check", "restore", "review-trace", "tour", "trace", "trace-profile", "trainer", "verify", "watch"]
 
 # Command line, the word that was meant.
 WRONG_WORDS = [

@@ -83,6 +83,7 @@ class Run {
 
   int replay() {
     if (!script_.value("replay", true)) return error("this trainer does not replay");
+    if (script_.value("replays_nothing", false)) return start(), finish(0, 0);
     start();
     const auto& request = plan_.at("replay");
     const auto weights = request.at("weights").size();
@@ -91,7 +92,7 @@ class Run {
         const std::string name = std::to_string(k) + "-" + batch.dump() + ".f32";
         const kl::fs::path file = kl::fs::path(request.at("gradients").get<std::string>()) / name;
         const float scale = arm_.value("gradient_scale", 1.0f);
-        const float gradient[4] = {3 * scale, 4 * scale, arm_.value("gradient_tilt", 0.0f), 0};
+        const float gradient[4] = {3 * scale, 4 * scale, arm_.value("gradient_tilt", 0.0f) + script_.value("gradient_jump", 0.0f) * static_cast<float>(leg_ % 2), 0};
         std::ofstream(file, std::ios::binary)
             .write(reinterpret_cast<const char*>(gradient), sizeof gradient);
         const double floor = script_.value("replay_noise", 0.0) * static_cast<double>(leg_ % 2);
@@ -103,6 +104,8 @@ class Run {
   }
 
   int train() {
+    if (plan_.at("libraries").at(seam_).at("library_hash") == std::string(64, '0') && !script_.value("takes_any_library", false))
+      return error("the library is another one");
     const bool perturbed = plan_.contains("perturb");
     if (perturbed && script_.value("perturb", "works") == "refused")
       return error("this trainer does not perturb");
@@ -190,7 +193,9 @@ class Run {
                              : 1;
     double ns = arm_.value("step_ns", 1e8) * std::exp(noise_) * wobble * extra;
     if (i % 25 == 24) ns += arm_.value("stall_ns", 0.0);
-    double loss = 9 - 0.01 * i + arm_.value("curve_offset", 0.0) * std::sin(i + 1.0);
+    // Another seed, another curve; what a run of one seed always begins with is its own.
+    const double seed = script_.value("ignores_seed", false) ? 1 : plan_.value("seed", 1.0);
+    double loss = 9 - 0.01 * i + 0.001 * (seed - 1) + script_.value("loss_jump", 0.0) * static_cast<double>(leg_ % 2) + arm_.value("curve_offset", 0.0) * std::sin(i + 1.0);
     if (perturbed && script_.value("perturb", "works") == "works")
       loss += script_.value("perturb_size", 1e-5) * std::sin(i + plan_["perturb"]["seed"].get<double>());
     double norm = 1 + 0.1 * std::sin(i);

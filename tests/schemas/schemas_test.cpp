@@ -15,6 +15,7 @@
 #include <lab/integration/capture.hpp>
 #include <lab/integration/integration_ab.hpp>
 #include <lab/integration/integration_suite.hpp>
+#include <lab/integration/trainer_check.hpp>
 #include <lab/report/promotion_text.hpp>
 #include <lab/trace/diff.hpp>
 #include <lab/trace/summary.hpp>
@@ -40,7 +41,7 @@ std::map<std::string, Json> all_schemas() {
                     LedgerEvent, WorkspaceRecord, ProvenanceFile, PromotionRecord, Headed<LedgerHealth>,
                     Headed<LedgerRepair>, Headed<LedgerMerge>, Headed<LedgerStats>, Headed<RestoredKernel>,
                     ErrorRecord, EngineList, TargetList, InitRecord, VerifyChampions, HistoryRecord, DiffRecord,
-                    DoctorRecord, LedgerShow, TourRecord, NewTargetRecord, CaptureRecord, DeepProfileRecord, SuiteRecord,
+                    DoctorRecord, LedgerShow, TourRecord, NewTargetRecord, TrainerCheckRecord, CaptureRecord, DeepProfileRecord, SuiteRecord,
                     trace::ImportRecord, trace::SummaryRecord, trace::ExportRecord, trace::TraceDiffRecord, ProfileRecord, TraceProfileRecord,
                     AutoReviewRecord, TraceReviewRecord, PlanRecord, WatchRecord, GeneratedText>();
 }

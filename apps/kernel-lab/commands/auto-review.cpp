@@ -1,5 +1,6 @@
 #include "session.hpp"
 
+#include <lab/core/record_file.hpp>
 #include <lab/core/shell.hpp>
 #include <lab/flow/external.hpp>
 #include <lab/flow/review.hpp>
@@ -34,9 +35,7 @@ Command command_auto_review() {
     app.add_option("--trace-profile", *file, "record of trace-profile")->required()->type_name("FILE");
   };
   command.run = [file](Context& context) -> Result<Answer> {
-    KL_CHECK(read_profile_of(*file, TraceProfileRecord::kSchema));
-    KL_TRY(const Json json, read_json_file(*file));
-    KL_TRY(const TraceProfileRecord profile, from_json<TraceProfileRecord>(json));
+    KL_TRY(const TraceProfileRecord profile, read_record<TraceProfileRecord>(*file, "`kernel-lab trace-profile` writes one"));
     const AutoReviewRecord record = auto_review(profile);
     KL_TRY(const LedgerEvent event, record_event(context, "auto-review", record, "confidence",
                                                  record.status == Status::ok ? std::optional<double>(record.confidence) : std::nullopt,

@@ -1,3 +1,4 @@
+#include "number_checks.hpp"
 #include "session.hpp"
 #include "verify_run.hpp"
 
@@ -44,7 +45,7 @@ Result<std::optional<Answer>> verified_first(Context& context, const Session& se
   answer.record = to_json(record);
   answer.text = verify_text(record, context.style);
   answer.exit_code = exit_code_of(record.status);
-  answer.next = command_line(context, fmt::format("verify --workspace {}   (after mending the kernel)", flags.workspace));
+  answer.next = command_line(context, fmt::format("verify --workspace {}   (after mending the kernel)", shell_word(flags.workspace)));
   return std::optional(answer);
 }
 
@@ -114,7 +115,7 @@ Command command_bench() {
     app.add_option("--preset", flags->preset, "trainer operating point whose shapes are timed")->type_name("NAME");
     app.add_option("--device", flags->device, "auto, cpu, cuda or an index")->type_name("DEVICE");
     app.add_flag("--unverified", flags->unverified, "skip verify; the result cannot promote");
-    app.add_option("--seed", flags->seed, "replays the inputs of a recorded run")->type_name("N");
+    app.add_option("--seed", flags->seed, "replays the inputs of a recorded run")->check(seed_check())->type_name("N");
   };
   command.run = [flags](Context& context) { return run_bench(context, *flags); };
   return command;

@@ -1,6 +1,8 @@
+#include "number_checks.hpp"
 #include "session.hpp"
 
 #include <lab/core/hash.hpp>
+#include <lab/core/shell.hpp>
 #include <lab/integration/capture.hpp>
 #include <lab/integration/trainer_client.hpp>
 #include <lab/report/trace_text.hpp>
@@ -109,7 +111,7 @@ Result<Answer> run_capture(Context& context, const Flags& flags) {
   answer.text = capture_text(record, context.style);
   answer.exit_code = exit_code_of(record.status);
   if (record.status == Status::ok)
-    answer.next = command_line(context, fmt::format("trace-profile --metadata {}", metadata_file(request.output).string()));
+    answer.next = command_line(context, fmt::format("trace-profile --metadata {}", shell_word(metadata_file(request.output).string())));
   return answer;
 }
 
@@ -127,15 +129,15 @@ Command command_capture() {
   command.flags = [flags](CLI::App& app) {
     app.add_option("--output", flags->output, "prefix: writes PREFIX.sqlite and PREFIX.metadata.json")->required()->type_name("PREFIX");
     app.add_option("--preset", flags->preset, "trainer operating point")->type_name("NAME");
-    auto* budget = app.add_option("--time-budget", flags->time_budget, "seconds of steady steps")->check(CLI::PositiveNumber)->type_name("S");
-    app.add_option("--steps", flags->steps, "captured steps, instead of a time")->check(CLI::Range(1, 100'000))->excludes(budget);
-    app.add_flag("--quick", flags->quick, "8 steps");
+    auto* budget = app.add_option("--time-budget", flags->time_budget, "seconds of steady steps")->check(seconds_check())->type_name("S");
+    auto* steps = app.add_option("--steps", flags->steps, "captured steps, instead of a time")->default_str("")->check(whole_number_check(1, 100'000))->excludes(budget);
+    app.add_flag("--quick", flags->quick, "8 steps")->excludes(steps)->excludes(budget);
     app.add_option("--tool", flags->tool, "own, or nsys")->check(CLI::IsMember({"own", "nsys"}));
     app.add_option("--workspace", flags->workspace, "run this workspace's kernel in its seam")->type_name("DIR");
     app.add_flag("--include-eval", flags->include_eval, "evaluate behind the window");
     app.add_flag("--tensors", flags->tensors, "also keep what the seams are called with in PREFIX.tensors/, for verify --tensors");
     app.add_option("--set", flags->settings, "preset field of the trainer; repeatable")->type_name("FIELD=VALUE")->allow_extra_args(false);
-    app.add_option("--seed", flags->seed, "initial weights and order of tokens");
+    app.add_option("--seed", flags->seed, "initial weights and order of tokens")->check(seed_check());
     app.add_option("program", flags->program, "after --: another trainer that speaks docs/trainer-protocol.md")->type_name("CMD");
   };
   command.run = [flags](Context& context) { return run_capture(context, *flags); };

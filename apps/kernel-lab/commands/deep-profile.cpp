@@ -1,3 +1,4 @@
+#include "number_checks.hpp"
 #include "session.hpp"
 
 #include <lab/bench/deep_profile.hpp>
@@ -95,9 +96,9 @@ Command command_deep_profile() {
                       "deep-profile --trace-profile t/smoke.trace-profile.json --target rmsnorm --time-budget 10"};
   command.flags = [flags](CLI::App& app) {
     app.add_option("--trace-profile", flags->trace_profile, "record of trace-profile")->required()->type_name("FILE");
-    auto* rank = app.add_option("--rank", flags->rank, "candidate of that rank")->check(CLI::PositiveNumber);
+    auto* rank = app.add_option("--rank", flags->rank, "candidate of that rank")->check(whole_number_check(1, 1'000'000));
     app.add_option("--target", flags->target, "that candidate instead")->excludes(rank)->type_name("KEY");
-    app.add_option("--time-budget", flags->time_budget, "seconds of calls")->check(CLI::PositiveNumber)->type_name("S");
+    app.add_option("--time-budget", flags->time_budget, "seconds of calls")->check(seconds_check())->type_name("S");
     app.add_option("--output", flags->output, "default: beside the trace-profile")->type_name("FILE");
   };
   command.run = [flags](Context& context) { return run_deep_profile(context, *flags); };

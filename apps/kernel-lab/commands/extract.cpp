@@ -1,3 +1,4 @@
+#include "number_checks.hpp"
 #include "records.hpp"
 #include "session.hpp"
 
@@ -22,7 +23,7 @@ Command command_extract() {
   command.flags = [flags](CLI::App& app) {
     app.add_option("--profile", flags->profile, "record of profile or trace-profile")->required()->type_name("FILE");
     app.add_option("--workspace", flags->workspace, "folder to make; must not exist or be empty")->required()->type_name("DIR");
-    app.add_option("--rank", flags->rank, "which candidate")->check(CLI::Range(1, 1'000'000));
+    app.add_option("--rank", flags->rank, "which candidate")->check(whole_number_check(1, 1'000'000));
   };
   command.run = [flags](Context& context) -> Result<Answer> {
     const Catalogue catalogue = Catalogue::search(context.target_path);

@@ -2,6 +2,7 @@
 #include "session.hpp"
 
 #include <lab/core/hash.hpp>
+#include <lab/core/shell.hpp>
 #include <lab/flow/history.hpp>
 #include <lab/report/figures.hpp>
 #include <lab/report/table.hpp>
@@ -58,8 +59,8 @@ Command command_history() {
       table.row({short_hash(entry.kernel), entry.first_seen.substr(0, 19), verdicts, mark});
     }
     answer.text = table.empty() ? "nothing was verified here yet\n" : table.text(context.style);
-    answer.next = command_line(context, table.empty() ? fmt::format("verify --workspace {} --quick", *workspace)
-                                                      : fmt::format("diff --workspace {} HASH", *workspace));
+    answer.next = command_line(context, table.empty() ? fmt::format("verify --workspace {} --quick", shell_word(*workspace))
+                                                      : fmt::format("diff --workspace {} HASH", shell_word(*workspace)));
     return answer;
   };
   return command;

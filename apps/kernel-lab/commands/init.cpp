@@ -1,6 +1,8 @@
 #include "records.hpp"
 #include "session.hpp"
 
+#include <lab/core/shell.hpp>
+
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
@@ -43,7 +45,7 @@ Command command_init() {
     answer.record = to_json(record);
     answer.text = workspace.kernel().string() + "\n";
     answer.next = command_line(context, fmt::format("verify --workspace {} --quick   (after changing {})",
-                                                    flags->workspace, workspace.record.kernel_file));
+                                                    shell_word(flags->workspace), workspace.record.kernel_file));
     return answer;
   };
   return command;

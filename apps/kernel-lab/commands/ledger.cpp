@@ -1,3 +1,4 @@
+#include "number_checks.hpp"
 #include "records.hpp"
 #include "session.hpp"
 
@@ -130,7 +131,7 @@ Command command_ledger() {
     flags->show->add_option("--status", flags->status, "outcome")->type_name("STATUS");
     flags->show->add_option("--preset", flags->preset, "trainer operating point")->type_name("NAME");
     flags->show->add_option("--kernel", flags->kernel, "hash of the source, or its first digits")->type_name("HASH");
-    flags->show->add_option("--newest", flags->newest, "at most so many; 0: all");
+    flags->show->add_option("--newest", flags->newest, "at most so many; 0: all")->check(whole_number_check(0, 1'000'000'000));
     flags->merge = app.add_subcommand("merge", "the union of several ledgers, by id");
     flags->merge->add_option("ledgers", flags->inputs, "ledger files to take in")->required()->check(CLI::ExistingFile);
     flags->merge->add_option("--into", flags->into, "file to write (default: --ledger)")->type_name("PATH");

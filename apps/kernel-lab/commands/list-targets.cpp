@@ -83,8 +83,7 @@ Result<Answer> list_targets(const Context& context, const Flags& flags) {
     answer.text += context.style.warn("broken: ") + error.what + "\n";
   }
   answer.record = to_json(record);
-  if (!catalogue.targets().empty())
-    answer.next = fmt::format("kernel-lab init --target {} --workspace DIR", catalogue.targets().front().key);
+  if (!record.targets.empty()) answer.next = command_line(context, "profile   (ranks them by expected gain)");
   return answer;
 }
 

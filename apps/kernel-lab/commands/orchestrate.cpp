@@ -1,7 +1,10 @@
+#include "number_checks.hpp"
 #include "session.hpp"
 
+#include <lab/core/record_file.hpp>
 #include <lab/flow/plan.hpp>
 #include <lab/flow/profile.hpp>
+#include <lab/integration/capture.hpp>
 #include <lab/report/table.hpp>
 
 #include <CLI/CLI.hpp>
@@ -24,17 +27,18 @@ std::string short_path(const std::string& path) {
 
 // A capture's metadata; whether there is a trace is what its status says.
 Result<bool> has_trace(const std::string& file) {
-  const auto json = read_json_file(file);
-  if (!json.ok()) return make_error(Status::usage, json.error().what, "give PREFIX.metadata.json of a capture");
-  if (!json->is_object() || json->value("schema", Json()) != "capture")
-    return make_error(Status::usage, fmt::format("{} is no capture's metadata", file), "give PREFIX.metadata.json of a capture");
-  return json->value("status", "") == "ok";
+  static constexpr std::string_view kSchema = CaptureRecord::kSchema;
+  KL_TRY(const RecordFile capture, read_record_file(file, {&kSchema, 1}, "give PREFIX.metadata.json of a capture"));
+  return capture.header.status == Status::ok;
 }
 
 Result<Answer> run_orchestrate(Context& context, const Flags& flags) {
   if (flags.profile.empty() == flags.trace_profile.empty())
     return make_error(Status::usage, "give either --profile or --trace-profile", "`kernel-lab profile --output p.json` writes one");
   const std::string file = flags.profile.empty() ? flags.trace_profile : flags.profile;
+  if (std::error_code code; fs::exists(flags.workspace_root, code) && !fs::is_directory(flags.workspace_root, code))
+    return make_error(Status::usage, fmt::format("--workspace-root {} is not a folder", flags.workspace_root),
+                      "give a folder, which need not be there yet");
   KL_TRY(const ReadProfile profile, read_profile(file));
   PlanRequest request;
   KL_TRY(request.candidate, candidate_of_rank(profile, flags.rank));
@@ -92,7 +96,7 @@ Command command_orchestrate() {
     app.add_option("--profile", flags->profile, "record of profile")->type_name("FILE");
     app.add_option("--trace-profile", flags->trace_profile, "record of trace-profile")->type_name("FILE");
     app.add_option("--workspace-root", flags->workspace_root, "folder for workspaces, one a target")->required()->type_name("DIR");
-    app.add_option("--rank", flags->rank, "which candidate")->check(CLI::Range(1, 1'000'000));
+    app.add_option("--rank", flags->rank, "which candidate")->check(whole_number_check(1, 1'000'000));
     app.add_option("--trace-metadata", flags->trace_metadata, "PREFIX.metadata.json of a capture")->type_name("FILE");
   };
   command.run = [flags](Context& context) { return run_orchestrate(context, *flags); };

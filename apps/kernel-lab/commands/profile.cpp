@@ -1,6 +1,8 @@
+#include "number_checks.hpp"
 #include "target_facts.hpp"
 
 #include <lab/core/clock.hpp>
+#include <lab/core/shell.hpp>
 #include <lab/flow/profile.hpp>
 #include <lab/report/ranking_text.hpp>
 
@@ -77,7 +79,7 @@ Result<Answer> run_profile(Context& context, const Flags& flags) {
     record.wall_seconds = static_cast<double>(monotonic_ns() - begun_ns) * 1e-9;
     KL_CHECK(write_file_atomic(flags.output, dump_pretty(to_json(record)) + "\n"));
     answer.text = flags.output + "\n";
-    answer.next = command_line(context, fmt::format("orchestrate --profile {} --workspace-root workspaces", flags.output));
+    answer.next = command_line(context, fmt::format("orchestrate --profile {} --workspace-root workspaces", shell_word(flags.output)));
   } else {
     answer.text = ranking_text(record.candidates, record.not_ranked, context.style);
     answer.next = command_line(context, fmt::format("capture --preset {0} --output captures/{0}", record.preset));
@@ -96,7 +98,7 @@ Command command_profile() {
   command.examples = {"profile", "--engine cpu profile --preset cpu-balanced --top-k 8 --output p.json"};
   command.flags = [flags](CLI::App& app) {
     app.add_option("--preset", flags->preset, "trainer operating point")->type_name("NAME");
-    app.add_option("--top-k", flags->top_k, "at most so many targets")->check(CLI::Range(1, 1000));
+    app.add_option("--top-k", flags->top_k, "at most so many targets")->check(whole_number_check(1, 1000));
     app.add_option("--output", flags->output, "write the record there")->type_name("FILE");
   };
   command.run = [flags](Context& context) { return run_profile(context, *flags); };

@@ -1,6 +1,7 @@
 #include "records.hpp"
 #include "session.hpp"
 
+#include <lab/core/shell.hpp>
 #include <lab/flow/history.hpp>
 #include <lab/report/figures.hpp>
 
@@ -35,7 +36,7 @@ Command command_restore() {
     answer.text = fmt::format("{} is now {}\n", opened.kernel().string(), short_hash(restored.kernel));
     if (!restored.replaced.empty())
       answer.text += fmt::format("what was there is kept as {}\n", short_hash(restored.replaced));
-    answer.next = command_line(context, fmt::format("verify --workspace {} --quick", flags->workspace));
+    answer.next = command_line(context, fmt::format("verify --workspace {} --quick", shell_word(flags->workspace)));
     return answer;
   };
   return command;

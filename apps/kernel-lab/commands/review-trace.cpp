@@ -1,5 +1,6 @@
 #include "session.hpp"
 
+#include <lab/core/record_file.hpp>
 #include <lab/flow/relevance.hpp>
 #include <lab/flow/review.hpp>
 #include <lab/report/verdict.hpp>
@@ -29,23 +30,18 @@ Result<Answer> run_review(Context& context, const Flags& flags) {
     record.workspace = workspace.folder.string();
   }
   KL_TRY(const Target target, catalogue.find(key));
-  using Looked = std::pair<std::string, std::string>;  // file, and whose record it is
+  using Looked = std::pair<std::string, std::string_view>;  // file, and whose record it is
   const auto [file, wanted] = !flags.metadata.empty()       ? Looked{flags.metadata, "capture"}
                               : !flags.deep_profile.empty() ? Looked{flags.deep_profile, "deep-profile"}
                                                             : Looked{flags.trace_profile, "trace-profile"};
-  const auto json = read_json_file(file);
-  if (!json.ok()) return make_error(Status::usage, json.error().what, fmt::format("give a record of {}", wanted));
-  if (!json->is_object() || json->value("schema", Json()) != wanted)
-    return make_error(Status::usage, fmt::format("{} is no record of {}", file, wanted), fmt::format("`kernel-lab {}` writes one", wanted));
-  if (wanted == "deep-profile" && json->value("target", "") != target.key)
-    return make_error(Status::usage, fmt::format("{} is of {}, not of {}", file, json->value("target", "?"), target.key),
+  KL_TRY(const RecordFile looked, read_record_file(file, {&wanted, 1}, fmt::format("`kernel-lab {}` writes one", wanted)));
+  if (wanted == "deep-profile" && looked.header.target != target.key)
+    return make_error(Status::usage, fmt::format("{} is of {}, not of {}", file, looked.header.target, target.key),
                       "judge the target that was diagnosed");
-  const auto identity = from_json<Identity>(json->value("identity", Json::object()));
-  if (!identity.ok()) return make_error(Status::usage, fmt::format("{}: {}", file, identity.error().what), "write the record again");
-  record.engine = json->value("engine", "");
+  record.engine = looked.header.engine;
   record.target = target.key;
-  record.preset = json->value("preset", "");
-  record.identity = *identity;
+  record.preset = looked.header.preset;
+  record.identity = looked.header.identity;
   record.status = Status::ok;
   record.metadata = flags.metadata;
   record.deep_profile = flags.deep_profile;

@@ -2,6 +2,7 @@
 
 #include <lab/core/clock.hpp>
 #include <lab/core/hash.hpp>
+#include <lab/core/record_file.hpp>
 #include <lab/core/shell.hpp>
 #include <lab/flow/credits.hpp>
 #include <lab/flow/external.hpp>
@@ -27,11 +28,9 @@ struct Flags {
 // The capture's record; its trace is beside it.
 Result<CaptureRecord> read_metadata(const std::string& file) {
   const std::string remedy = "give the PREFIX.metadata.json that `kernel-lab capture --output PREFIX` wrote";
-  const auto json = read_json_file(file);
-  if (!json.ok()) return make_error(Status::usage, json.error().what, remedy);
-  auto record = from_json<CaptureRecord>(*json);
-  if (!record.ok() || record->schema != CaptureRecord::kSchema)
-    return make_error(Status::usage, fmt::format("{} is no capture's metadata{}", file, record.ok() ? "" : ": " + record.error().what), remedy);
+  KL_TRY(CaptureRecord record, read_record<CaptureRecord>(file, remedy));
+  if (record.status == Status::error && record.reason.empty() && record.failure_reason.empty())
+    return make_error(Status::usage, fmt::format("{} does not say how the capture ended", file), remedy);
   return record;
 }
 
@@ -107,7 +106,7 @@ Result<Answer> run_trace_profile(Context& context, const Flags& flags) {
       record.reason = fmt::format("the capture ended {}: {}", to_string(capture.status),
                                   capture.failure_reason.empty() ? capture.reason : capture.failure_reason);
       record.remedy = capture.remedy;
-      return finish(context, begun_ns, record, "", command_line(context, fmt::format("capture --preset {} --output {}", capture.preset, capture.prefix)));
+      return finish(context, begun_ns, record, "", command_line(context, fmt::format("capture --preset {} --output {}", capture.preset, shell_word(capture.prefix))));
     }
     record.trace = trace_file(capture.prefix).string();
     if (!fs::exists(record.trace)) record.trace = (fs::path(flags.metadata).parent_path() / fs::path(record.trace).filename()).string();
@@ -172,9 +171,10 @@ Command command_trace_profile() {
   command.examples = {"trace-profile --metadata captures/smoke.metadata.json", "trace-profile --trace t.sqlite --preset smoke --output tp.json",
                       "--engine cuda trace-profile --trace run.pt.trace.json.gz   (of your own trainer: filed under external:run.pt.trace)"};
   command.flags = [flags](CLI::App& app) {
-    app.add_option("--metadata", flags->metadata, "PREFIX.metadata.json of a capture")->type_name("FILE");
+    auto* metadata = app.add_option("--metadata", flags->metadata, "PREFIX.metadata.json of a capture")->type_name("FILE");
     app.add_option("--trace", flags->trace, "a trace by itself")->type_name("FILE");
-    app.add_option("--preset", flags->preset, "with --trace: what was traced (default: what a capture says, else external:STEM)")->type_name("NAME");
+    app.add_option("--preset", flags->preset, "with --trace: what was traced (default: what a capture says, else external:STEM)")
+        ->excludes(metadata)->type_name("NAME");
     app.add_option("--window", flags->window, "a part of the trace: steps (3:8) or time (0.5s:2s)")->type_name("FROM:TO");
     app.add_option("--output", flags->output, "default: PREFIX.trace-profile.json")->type_name("FILE");
   };

@@ -1,3 +1,4 @@
+#include "number_checks.hpp"
 #include "session.hpp"
 #include "verify_champions.hpp"
 #include "verify_run.hpp"
@@ -31,8 +32,9 @@ Command command_verify() {
                       "verify --workspace mine --tensors t/smoke.tensors   (real data, kept by capture --tensors)",
                       "verify --workspace mine --seed 42   (replays a recorded run)"};
   command.flags = [flags](CLI::App& app) {
-    app.add_option("--workspace", flags->workspace, "workspace folder")->type_name("DIR");
-    auto* champions = app.add_flag("--champions", flags->champions, "every target's champion, for example after a compiler upgrade");
+    auto* workspace = app.add_option("--workspace", flags->workspace, "workspace folder")->type_name("DIR");
+    auto* champions = app.add_flag("--champions", flags->champions, "every target's champion, for example after a compiler upgrade")
+                          ->excludes(workspace);
     app.add_option("--target", flags->target, "with --champions: this target's alone")->needs(champions)->type_name("KEY");
     app.add_flag("--resume", flags->resume, "with --champions: leave out what has passed and has not changed since")->needs(champions);
     auto* quick = app.add_flag("--quick", flags->quick, "the quick case list (default)");
@@ -42,7 +44,7 @@ Command command_verify() {
     app.add_option("--tensors", flags->tensors, "also judge it on what a trainer passed: a file or folder of capture --tensors")
         ->excludes(champions)->type_name("PATH");
     app.add_option("--device", flags->device, "auto, cpu, cuda or an index")->type_name("DEVICE");
-    app.add_option("--seed", flags->seed, "replays the inputs of a recorded run")->type_name("N");
+    app.add_option("--seed", flags->seed, "replays the inputs of a recorded run")->check(seed_check())->type_name("N");
   };
   command.run = [flags](Context& context) -> Result<Answer> {
     KL_CHECK(require_device(context, flags->device));
@@ -62,10 +64,10 @@ Command command_verify() {
     answer.record = to_json(record);
     answer.text = verify_text(record, context.style);
     answer.exit_code = exit_code_of(record.status);
-    const std::string workspace = flags->workspace;
+    const std::string workspace = shell_word(flags->workspace);
     if (record.status == Status::ok && (session.target.seam.empty() || is_external(session.preset)))
       answer.next = command_line(context, fmt::format("promotion-check --target {} --workspace {}",
-                                                      session.target.key, shell_word(workspace)));
+                                                      session.target.key, workspace));
     else if (record.status == Status::ok)
       answer.next = command_line(context, fmt::format("bench --workspace {} --quick", workspace));
     else if (record.status == Status::mismatch || record.status == Status::rejected)

@@ -8,6 +8,7 @@
 #include <lab/core/hash.hpp>
 #include <lab/core/installation.hpp>
 #include <lab/core/process.hpp>
+#include <lab/core/shell.hpp>
 #include <lab/flow/file_watch.hpp>
 #include <lab/flow/watch_log.hpp>
 #include <lab/report/bench_text.hpp>
@@ -205,7 +206,7 @@ class Watcher {
                                                  rounds_[*best].ratio)
                                    : "");
     if (best && record.best != judged_)
-      answer.next = command_line(context_, fmt::format("restore --workspace {} {}", flags_.workspace,
+      answer.next = command_line(context_, fmt::format("restore --workspace {} {}", shell_word(flags_.workspace),
                                                        record.best.substr(0, 12)));
     return answer;
   }
