@@ -297,12 +297,20 @@ Result<Assessment> assess_now(const Context& context, const Catalogue& catalogue
 
 Result<Assessment> assess_target(const Context& context, const std::string& key, const std::string& preset,
                                  const std::string& workspace) {
+  if (key.empty() && workspace.empty())
+    return make_error(Status::usage, "no target given", "--target KEY, or --workspace DIR of a candidate; `kernel-lab list-targets` lists the keys");
   const Catalogue catalogue = Catalogue::search(context.target_path);
-  KL_TRY(const Target target, catalogue.find(key));
+  Target target;
+  if (!key.empty()) {
+    KL_TRY(target, catalogue.find(key));
+  }
   fs::path kernel;
   std::string folder, workspace_preset;
   if (!workspace.empty()) {
     KL_TRY(const Workspace opened, open_workspace(workspace, catalogue));
+    if (key.empty()) {
+      KL_TRY(target, catalogue.find(opened.record.target));
+    }
     if (opened.record.target != target.key)
       return make_error(Status::usage, fmt::format("{} is a workspace of {}, not of {}", workspace, opened.record.target, target.key),
                         fmt::format("--target {}", opened.record.target));

@@ -86,7 +86,7 @@ Result<bool> is_verified(const Context& context, const Session& session);
 Result<Assessment> assess_now(const Context& context, const Catalogue& catalogue, const Target& target,
                               const std::string& preset, const fs::path& kernel, const std::string& workspace,
                               const LedgerEvent* pending = nullptr);
-// The same from what a user gives: target key, preset or empty, workspace folder or empty.
+// The same from what a user gives: target key (empty: the workspace's), preset or empty, workspace folder or empty.
 Result<Assessment> assess_target(const Context& context, const std::string& key, const std::string& preset,
                                  const std::string& workspace);
 

@@ -87,7 +87,7 @@ struct Writer {
 };
 
 inline Error wrong_type(const std::string& path, std::string_view wanted) {
-  return make_error(Status::error, "field " + path + " is not " + std::string(wanted),
+  return make_error(Status::error, (path.empty() ? "it" : "field " + path) + " is not " + std::string(wanted),
                     "the record was edited or comes from another version");
 }
 

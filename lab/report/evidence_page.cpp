@@ -689,7 +689,8 @@ Section provenance_section(const Report& r) {
     section.blocks.push_back(command(r, "verify", "the first evidence"));
     return section;
   }
-  section.blocks.push_back(hashes(r));
+  // A trace's lines alone are bound to no hash of a measurement.
+  if (PageTable bound = hashes(r); !bound.rows.empty()) section.blocks.push_back(std::move(bound));
   PageTable table("Ledger lines this rests on", {"when (UTC)", "event", "status", "line", "commit", "lab", "raw samples"});
   for (const auto& line : r.lines)
     table.row({when(line.created_at), line.event_type, status_cell(line.status), hash_cell(line.id),

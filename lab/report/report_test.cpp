@@ -88,7 +88,7 @@ TEST(verify_text, tells_a_mismatch_with_the_element_and_the_bound) {
   record.remedy = "look at how the end of a row is handled";
   EXPECT_EQ(verify_text(record, {}),
             "verify rmsnorm on cpu (quick, preset smoke, seed 42)\n"
-            "  cases   12 of 109 run, 1,000 elements compared with the oracle\n"
+            "  cases   12 of 109 passed before the one that failed, 1,000 elements compared with the oracle\n"
             "  error   at most 250.000 of its bound\n"
             "  wrong   y[2, 64] of forward in case N=3 C=65 f32 normal\n"
             "          got 0.75, expected 0.5, allowed ±0.001\n"

@@ -59,10 +59,12 @@ std::string verify_text(const VerifyRecord& record, const Style& style) {
                                  record.engine, record.mode, or_none(record.preset),
                                  record.seed);
   text += compile_lines(style, record.compile);
-  if (record.cases_planned > 0)
-    text += fmt::format("  cases   {} of {} run, {} elements compared with the oracle\n",
-                        count_text(record.cases_run), count_text(record.cases_planned),
-                        count_text(record.elements_checked));
+  if (record.cases_planned > 0 && record.failing)
+    text += fmt::format("  cases   {} of {} passed before the one that failed, {} elements compared with the oracle\n", count_text(record.cases_run),
+                        count_text(record.cases_planned), count_text(record.elements_checked));
+  else if (record.cases_planned > 0)
+    text += fmt::format("  cases   {} of {} run, {} elements compared with the oracle\n", count_text(record.cases_run),
+                        count_text(record.cases_planned), count_text(record.elements_checked));
   text += declined_lines(record.details);
   if (record.elements_checked > 0)
     text += fmt::format("  error   at most {:.3f} of its bound{}\n", record.worst_bound_fraction,

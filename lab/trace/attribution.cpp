@@ -7,33 +7,45 @@
 #include <algorithm>
 #include <map>
 #include <optional>
-#include <unordered_map>
+#include <tuple>
 
 namespace kl::trace {
 namespace {
 
-struct CallKey {
-  int64_t process, correlation;
-  bool operator==(const CallKey&) const = default;
-};
-struct CallHash {
-  size_t operator()(const CallKey& key) const {
-    return std::hash<int64_t>{}(key.correlation * 0x9e3779b97f4a7c15LL ^ key.process);
-  }
+// The first of sorted `items` that is not `below`, quickly found near `hint`.
+template <class T, class Below>
+size_t lower_bound_from(const std::vector<T>& items, size_t hint, Below below) {
+  if (hint > items.size() || (hint > 0 && !below(items[hint - 1]))) hint = 0;
+  size_t step = 1;
+  while (hint + step < items.size() && below(items[hint + step])) step *= 2;
+  const auto from = items.begin() + static_cast<std::ptrdiff_t>(hint);
+  const auto to = items.begin() + static_cast<std::ptrdiff_t>(std::min(hint + step + 1, items.size()));
+  return static_cast<size_t>(std::partition_point(from, to, below) - items.begin());
+}
+
+// Correlation ids repeat from process to process.
+struct NumberedCall {
+  int64_t process, correlation, index;
+  auto key() const { return std::tie(process, correlation); }
 };
 
-// The call that enqueued each activity: correlation ids repeat from process to process.
+// The call that enqueued each activity, of several with its number the first. Both lists mostly come in the order of their
+// numbers, so each search begins where the last one ended; a hash table of as many calls is slower to fill than all of it.
 std::vector<int64_t> calls_of(const TraceModel& model) {
-  std::unordered_map<CallKey, int64_t, CallHash> by_id;
-  by_id.reserve(model.calls.size());
+  std::vector<NumberedCall> numbered;
+  numbered.reserve(model.calls.size());
   for (size_t i = 0; i < model.calls.size(); ++i)
-    if (model.calls[i].correlation != kNone)
-      by_id.emplace(CallKey{model.calls[i].process, model.calls[i].correlation}, static_cast<int64_t>(i));
+    if (model.calls[i].correlation != kNone) numbered.push_back({model.calls[i].process, model.calls[i].correlation, static_cast<int64_t>(i)});
+  const auto lower = [](const NumberedCall& a, const NumberedCall& b) { return a.key() < b.key(); };
+  if (!std::is_sorted(numbered.begin(), numbered.end(), lower)) std::stable_sort(numbered.begin(), numbered.end(), lower);
   std::vector<int64_t> calls(model.activities.size(), kNone);
+  size_t last = 0;
   for (size_t i = 0; i < calls.size(); ++i) {
     const DeviceActivity& item = model.activities[i];
     if (item.correlation == kNone) continue;
-    if (const auto it = by_id.find({item.process, item.correlation}); it != by_id.end()) calls[i] = it->second;
+    const auto wanted = std::tie(item.process, item.correlation);
+    last = lower_bound_from(numbered, last, [&](const NumberedCall& call) { return call.key() < wanted; });
+    if (last < numbered.size() && numbered[last].key() == wanted) calls[i] = numbered[last].index;
   }
   return calls;
 }
@@ -59,14 +71,8 @@ class Moments {
  public:
   explicit Moments(const std::vector<Placed>& calls) : calls_(calls) {}
   bool any_in(const Span& span) {
-    if (last_ > calls_.size() || (last_ > 0 && calls_[last_ - 1].span.begin >= span.begin)) last_ = 0;
-    size_t step = 1;
-    while (last_ + step < calls_.size() && calls_[last_ + step].span.begin < span.begin) step *= 2;
-    const auto from = calls_.begin() + static_cast<std::ptrdiff_t>(last_);
-    const auto to = calls_.begin() + static_cast<std::ptrdiff_t>(std::min(last_ + step + 1, calls_.size()));
-    const auto first = std::partition_point(from, to, [&](const Placed& call) { return call.span.begin < span.begin; });
-    last_ = static_cast<size_t>(first - calls_.begin());
-    return first != calls_.end() && first->span.begin < span.end;
+    last_ = lower_bound_from(calls_, last_, [&](const Placed& call) { return call.span.begin < span.begin; });
+    return last_ < calls_.size() && calls_[last_].span.begin < span.end;
   }
 
  private:

@@ -1,25 +1,35 @@
 #include <lab/trace/intervals.hpp>
 
 #include <algorithm>
+#include <iterator>
 
 namespace kl::trace {
 
+namespace {
+
+bool earlier(const Span& a, const Span& b) { return a.begin < b.begin; }
+
+}  // namespace
+
 Spans union_of(std::vector<Span> any) {
   std::erase_if(any, [](const Span& s) { return s.end <= s.begin; });
-  std::sort(any.begin(), any.end(), [](const Span& a, const Span& b) { return a.begin < b.begin; });
-  Spans merged;
-  for (const Span& s : any) {
-    if (!merged.empty() && s.begin <= merged.back().end)
-      merged.back().end = std::max(merged.back().end, s.end);
+  // Traces are mostly written in order.
+  if (!std::is_sorted(any.begin(), any.end(), earlier)) std::sort(any.begin(), any.end(), earlier);
+  size_t merged = 0;  // in place: a trace's spans are many
+  for (const Span s : any) {
+    if (merged > 0 && s.begin <= any[merged - 1].end)
+      any[merged - 1].end = std::max(any[merged - 1].end, s.end);
     else
-      merged.push_back(s);
+      any[merged++] = s;
   }
-  return merged;
+  any.resize(merged);
+  return any;
 }
 
 Spans unite(std::span<const Span> a, std::span<const Span> b) {
-  std::vector<Span> all(a.begin(), a.end());
-  all.insert(all.end(), b.begin(), b.end());
+  std::vector<Span> all;
+  all.reserve(a.size() + b.size());
+  std::merge(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(all), earlier);
   return union_of(std::move(all));
 }
 

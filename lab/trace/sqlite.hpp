@@ -43,8 +43,9 @@ class Statement {
   bool null(int column) const { return sqlite3_column_type(statement_.get(), column) == SQLITE_NULL; }
   // Nothing when the column holds anything but an integer.
   std::optional<int64_t> integer(int column) const {
-    if (sqlite3_column_type(statement_.get(), column) != SQLITE_INTEGER) return std::nullopt;
-    return sqlite3_column_int64(statement_.get(), column);
+    sqlite3_value* value = sqlite3_column_value(statement_.get(), column);  // found once for both questions
+    if (sqlite3_value_type(value) != SQLITE_INTEGER) return std::nullopt;
+    return sqlite3_value_int64(value);
   }
   std::string text(int column) const {
     const unsigned char* raw = sqlite3_column_text(statement_.get(), column);

@@ -27,6 +27,12 @@ class Workspaces(LabTest):
         (self.folder / "mine").rename(self.folder / "moved")
         self.assertEqual(self.record("verify", "--workspace", "moved")["status"], "ok")
 
+    def test_the_target_of_a_workspace_need_not_be_named(self):
+        self.workspace()
+        for verb in ("promotion-check", "evidence"):
+            self.assertEqual(self.record(verb, "--workspace", "mine", "--preset", "smoke")["target"], "activation_pointwise")
+        self.assert_refused(self.lab("evidence", "--workspace", "mine", "--target", "rmsnorm"), 2, "a workspace of activation_pointwise")
+
     def test_a_folder_that_is_no_workspace(self):
         (self.folder / "empty").mkdir()
         for name in ("nowhere", "empty"):

@@ -51,7 +51,7 @@ class WrongWords(LabTest):
         for words, named in [(["verify"], "workspace"), (["init", "--target", "rmsnorm"], "--workspace"),
                              (["bench", "--workspace", "w", "--quick", "--full"], "--full"),
                              (["verify", "--workspace", "w", "--seed", "soon"], "--seed"),
-                             (["promote"], "--workspace"), (["ledger"], "check"),
+                             (["promote"], "--workspace"), (["ledger"], "check"), (["promotion-check"], "--workspace"), (["evidence"], "--target"),
                              (["promote", "--workspace", "w", "--force"], "--why"),
                              (["--targets", "nowhere", "list-targets"], "nowhere"),
                              (["integration-ab", "--workspace", "w", "--pairs", "0"], "--pairs")]:

@@ -32,7 +32,7 @@ Command command_evidence() {
   command.examples = {"evidence --target rmsnorm", "evidence --target rmsnorm --format html --output rmsnorm.html",
                       "evidence --target rmsnorm --format md"};
   command.flags = [flags](CLI::App& app) {
-    app.add_option("--target", flags->target, "key or alias")->required()->type_name("KEY");
+    app.add_option("--target", flags->target, "key or alias (default: the workspace's)")->type_name("KEY");
     app.add_option("--preset", flags->preset, "trainer operating point")->type_name("NAME");
     app.add_option("--workspace", flags->workspace, "candidate (default: the last one recorded)")->type_name("DIR");
     app.add_option("--format", flags->format, "text; md or html: the whole report, html with its drawings")

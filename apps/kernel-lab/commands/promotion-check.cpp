@@ -16,10 +16,10 @@ Command command_promotion_check() {
   Command command;
   command.name = "promotion-check";
   command.summary = "the gate: where a target stands and the next step";
-  command.examples = {"promotion-check --target rmsnorm", "promotion-check --target rmsnorm --workspace mine",
+  command.examples = {"promotion-check --target rmsnorm", "promotion-check --workspace mine",
                       "promotion-check --target rmsnorm --require integration-validated"};
   command.flags = [flags](CLI::App& app) {
-    app.add_option("--target", flags->target, "key or alias")->required()->type_name("KEY");
+    app.add_option("--target", flags->target, "key or alias (default: the workspace's)")->type_name("KEY");
     app.add_option("--preset", flags->preset, "trainer operating point")->type_name("NAME");
     app.add_option("--workspace", flags->workspace, "candidate (default: the last one recorded)")->type_name("DIR");
     const auto& states = promotion_state_names();

@@ -195,7 +195,7 @@ Command command_tour() {
   auto keep = std::make_shared<std::string>();
   Command command;
   command.name = "tour";
-  command.summary = "the main job end to end on the cpu engine, explained step by step";
+  command.summary = "the main job end to end on the cpu engine, explained step by step, in about five minutes";
   command.examples = {"tour", "tour --keep DIR   (leaves its workspaces, targets and ledger there)"};
   command.flags = [keep](CLI::App& app) {
     app.add_option("--keep", *keep, "work in this folder and leave it")->type_name("DIR");

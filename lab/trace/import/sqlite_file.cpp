@@ -19,8 +19,8 @@ Result<SqliteFile> SqliteFile::open(const std::filesystem::path& path) {
   for (const char c : std::filesystem::absolute(path).string())
     if (c == '%' || c == '?' || c == '#') address += fmt::format("%{:02x}", c);
     else address += c;
-  // Immutable: a trace on read-only media has no place for locks.
-  const int code = sqlite3_open_v2((address + "?immutable=1").c_str(), &raw, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, nullptr);
+  // Immutable: a trace on read-only media has no place for locks. Without SQLite's own mutexes: one thread reads it.
+  const int code = sqlite3_open_v2((address + "?immutable=1").c_str(), &raw, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX, nullptr);
   file.database_.reset(raw);
   const auto unopened = [&] {
     return make_error(Status::insufficient_trace_data,

@@ -200,6 +200,7 @@ class Reader {
 
   // The tables part what the model holds in one list.
   void in_written_order() {
+    if (std::is_sorted(ordinals_.begin(), ordinals_.end())) return;
     std::vector<size_t> order(ordinals_.size());
     for (size_t i = 0; i < order.size(); ++i) order[i] = i;
     std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return ordinals_[a] < ordinals_[b]; });
