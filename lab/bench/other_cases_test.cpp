@@ -37,5 +37,16 @@ TEST(CasesBesideTheStep, AreTheTwoLargestThatAreCheapAndNotTheStepsOwn) {
   EXPECT_TRUE(cases_beside_the_step(target, {step}).empty());
 }
 
+TEST(CasesBesideTheStep, AreNotThoseWithLongerRowsThanAnyOfTheStep) {
+  Target target;
+  target.quick = {listed(2, 4097), listed(64, 100)};
+  SeamShape step;
+  step.axes = {{"N", 512}, {"C", 128}};
+  ASSERT_EQ(cases_beside_the_step(target, {step}).size(), 1u);
+  EXPECT_EQ(cases_beside_the_step(target, {step})[0].axes.at("C"), 100);
+  step.axes = {{"N", 512}, {"C", 8192}};
+  EXPECT_EQ(cases_beside_the_step(target, {step}).size(), 2u);
+}
+
 }  // namespace
 }  // namespace kl

@@ -14,9 +14,14 @@ namespace {
 
 constexpr int kSeeds = 3;
 
+// Row counts that kernels which work in blocks treat in a way of their own: one over, and whole blocks.
+constexpr int64_t kManyRows = 4097;
+constexpr int64_t kWholeBlocks[] = {2048, 4096};  // with --full
+constexpr int64_t kMostManyRowOutputs = int64_t{1} << 21;  // elements
+
 // Distributions beyond `normal`, which every group has with three seeds.
 std::vector<Distribution> other_distributions(const std::string& source, bool full) {
-  if (source == "list" || full)
+  if (source == "list" || (full && source != "rows"))
     return {Distribution::permuted_rows, Distribution::uniform,      Distribution::heavy_tail,
             Distribution::large_scale,   Distribution::tiny_scale,   Distribution::constant_rows,
             Distribution::zeros,         Distribution::signed_zeros, Distribution::subnormals};
@@ -43,6 +48,8 @@ std::vector<Case> cases_of(const Target& target, const CaseGroup& group, bool fu
   std::vector<Case> cases;
   // A large shape was its preset's; one row less needs no second round of everything.
   if (group.tile_rows > 0 && source == "tail") return {{Distribution::normal, 0, !degenerate}};
+  // Tensors that the step never passes, at its shape, and whole blocks of rows: one question each.
+  if (source == "present" || source == "blocks") return {{Distribution::normal, 0, !degenerate}};
   for (int seed = 0; seed < kSeeds; ++seed)
     cases.push_back({Distribution::normal, seed, !degenerate});
   for (const Distribution distribution : other_distributions(source, full)) {
@@ -88,10 +95,19 @@ class Planner {
     const auto absent = optional_inputs(target_);
     if (!absent.empty()) add({"absent", shape.axes, shape.dtype, {}, absent, {}});
   }
+  // Sums over rows (gradients of weights) are long only where rows are many: the trainer may leave
+  // such outputs away, and listed shapes are small. Few columns, so that it costs little.
+  void add_many_rows(const CaseShape& shape) {
+    if (!shape.axes.contains(target_.row_axis)) return;
+    add_rows("rows", shape, kManyRows);
+    if (!full_) return;
+    for (const int64_t rows : kWholeBlocks) add_rows("blocks", shape, rows);
+  }
   void add_trainer(const SeamShape& shape) {
     CaseGroup group{"trainer",    shape.axes, shape.dtype, shape.scalars,
                     shape.absent, {},         shape.strides};
     add(group);
+    if (!shape.absent.empty()) add_with_optionals(group);
     const auto rows = group.axes.find(target_.row_axis);
     if (rows == group.axes.end() || rows->second < 2) return;
     group.source = "tail";
@@ -121,6 +137,21 @@ class Planner {
   CasePlan take() { return std::move(plan_); }
 
  private:
+  void add_rows(const std::string& source, const CaseShape& shape, int64_t rows) {
+    CaseGroup group{source, shape.axes, shape.dtype, {}, {}, {}};
+    group.axes[target_.row_axis] = rows;
+    if (output_elements(target_, group) <= kMostManyRowOutputs) add(std::move(group));
+  }
+  // The trainer's shape with the tensors that it leaves away, where its axes give them a length.
+  void add_with_optionals(CaseGroup group) {
+    group.source = "present";
+    group.absent.clear();
+    for (const OperationSpec& operation : target_.operations)
+      for (const auto* tensors : {&operation.inputs, &operation.outputs})
+        for (const TensorSpec& tensor : *tensors)
+          if (!shape_of(tensor, group).ok()) return;
+    add(std::move(group));
+  }
   // `gap` 0: transposed.
   static void stride(const TensorSpec& tensor, int64_t gap, CaseGroup& group) {
     const auto needed = gap > 0 ? StrideRule::rows : StrideRule::any;
@@ -191,7 +222,9 @@ CasePlan plan_cases(const Target& target, const std::vector<SeamShape>& trainer_
     const auto plain = std::find_if(target.quick.begin(), target.quick.end(), [&](const CaseShape& shape) {
       return shape.dtype == dtype && !is_degenerate(shape.axes);
     });
-    if (plain != target.quick.end()) planner.add_strided(*plain);
+    if (plain == target.quick.end()) continue;
+    planner.add_strided(*plain);
+    planner.add_many_rows(*plain);
   }
   if (full) planner.add_list(target.full);
   for (const SeamShape& shape : trainer_shapes) planner.add_trainer(shape);

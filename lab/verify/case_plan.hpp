@@ -23,7 +23,8 @@ struct Case {
 // Cases of one shape. They run one after the other at the same pointers, so that a kernel which
 // caches by pointer, shape or first value meets changed contents.
 struct CaseGroup {
-  std::string source;  // "list", "trainer", "tail", "absent", "strided" or "captured"
+  std::string source;  // "list", "absent", "strided", "rows", "blocks", "trainer", "present",
+                       // "tail" or "captured"
   std::map<std::string, int64_t> axes;
   std::string dtype;
   std::map<std::string, double> scalars;

@@ -44,18 +44,23 @@ bool is_expandable(const Target& target) {
   return !target.row_axis.empty();
 }
 
+int64_t output_elements(const Target& target, const CaseGroup& group) {
+  int64_t elements = 0;
+  for (const OperationSpec& operation : target.operations)
+    for (const TensorSpec& output : operation.outputs) elements += elements_of(output, group);
+  return elements;
+}
+
 int64_t tile_rows_of(const Target& target, const CaseGroup& group, int64_t largest_elements) {
   const auto rows = group.axes.find(target.row_axis);
   if (rows == group.axes.end() || !group.strides.empty() || !is_expandable(target)) return 0;
-  int64_t outputs = 0, widest_row = 1;
-  for (const OperationSpec& operation : target.operations) {
-    for (const TensorSpec& output : operation.outputs) outputs += elements_of(output, group);
+  int64_t widest_row = 1;
+  for (const OperationSpec& operation : target.operations)
     for (const auto* tensors : {&operation.inputs, &operation.outputs})
       for (const TensorSpec& tensor : *tensors)
         if (has_rows(tensor, target.row_axis))
           widest_row = std::max(widest_row, elements_of(tensor, group) / rows->second);
-  }
-  if (outputs <= largest_elements) return 0;
+  if (output_elements(target, group) <= largest_elements) return 0;
   const int64_t tile = std::max(kTileElements / widest_row, kFewestRows);
   return tile < rows->second ? tile : 0;
 }

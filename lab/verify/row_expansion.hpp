@@ -28,6 +28,8 @@ bool has_rows(const TensorSpec& tensor, const std::string& row_axis);
 // Every tensor either has rows or does not know the row axis.
 bool is_expandable(const Target& target);
 
+// Of all outputs of all operations.
+int64_t output_elements(const Target& target, const CaseGroup& group);
 // Distinct rows of a case of these axes; 0: the oracle takes it whole.
 int64_t tile_rows_of(const Target& target, const CaseGroup& group, int64_t largest_elements);
 

@@ -39,6 +39,8 @@ const std::vector<Mutant>& seeded_bugs() {
        "sum += double{dy[c]} * (w ? w[c] : 1.0f) * x[c] * r", "sum += double{dy[c]} * x[c] * r"},
       {"rmsnorm", "flipped_sign", "1.0f) - x[c] * r * mean", "1.0f) + x[c] * r * mean"},
       {"rmsnorm", "first_rows_gradient_only", "if (dw) dw[c]", "if (dw && n < 4) dw[c]"},
+      {"rmsnorm", "last_of_many_rows_lost_in_gradient", "if (dw) dw[c]",
+       "if (dw && (plan.rows < 2000 || n + 1 < plan.rows)) dw[c]"},
 
       {"activation_pointwise", "dropped_factor", "2 * relu(h[i]) * dy[i]", "relu(h[i]) * dy[i]"},
       {"activation_pointwise", "missing_relu", "return h < 0 ? 0 : h;", "return h;"},

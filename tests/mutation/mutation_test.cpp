@@ -164,6 +164,24 @@ TEST(Mutation, BFloat16InALongSumIsWorseThanTheChampion) {
   EXPECT_EQ(record.rule, "worse-than-champion") << record.reason;
 }
 
+// The other mutants are tried on short rows, to save time; this one on the list as it is.
+TEST(Mutation, AnElementThatIsLostInLongRowsOnlyIsCaught) {
+  const Mutant bug{"rmsnorm", "last_of_long_row_lost", "c < plan.columns; ++c) y[c]",
+                   "c + (plan.columns < 2000 ? 0 : 1) < plan.columns; ++c) y[c]"};
+  const Mutated mutated(bug);
+  ASSERT_TRUE(mutated.found());
+  const Target target = read_target(fs::path(KL_TARGETS) / bug.target).value();
+  VerifyRequest request;
+  request.engine = &cpu();
+  request.target = &target;
+  request.kernel = mutated.path();
+  request.champion = target.champion(cpu()).value();
+  request.seed = 42;
+  const VerifyRecord record = verify(request);
+  EXPECT_EQ(record.status, Status::mismatch) << record.reason;
+  EXPECT_EQ(record.failing->case_name.substr(0, 11), "list C=4097") << record.failing->case_name;
+}
+
 TEST(Mutation, EveryHonestVariantPasses) {
   int passed = 0;
   double worst = 0;
