@@ -6,6 +6,7 @@
 #include <floating_point.hpp>
 #include <host_clock.hpp>
 #include <prepared_call.hpp>
+#include <stale_stack.hpp>
 
 #include <lab/build/loader.hpp>
 #include <lab/engine/engine.hpp>
@@ -257,6 +258,7 @@ class Host {
       code = result.code;
       if (result.text != nullptr) text = result.text;
     });
+    call.keep();
     calls_.push_back(std::move(call));
     out.put(static_cast<int32_t>(calls_.size()) - 1).put(code).put_text(text).put_text(thrown);
     return {};
@@ -264,6 +266,7 @@ class Host {
 
   std::string run(Reader& in, Writer& out) {
     const auto index = in.get<int32_t>();
+    const auto stale = in.get<uint32_t>();
     if (!in.ok() || !is_call(index)) return fmt::format("run of call {}: not prepared", index);
     PreparedCall& call = calls_[static_cast<size_t>(index)];
     if (device_ != nullptr) return run_on_device(index, call, false, out);
@@ -273,6 +276,7 @@ class Host {
     const kl_call arguments = call.arguments();
     reply.control_before = control_;
     const std::string thrown = on_candidate(Phase::run, [&] {
+      if (stale != 0) overwrite_stack_below(stale);
       set_floating_point_control(control_);
       reply.begin_ns = clock_by_syscall_ns(CLOCK_MONOTONIC);
       try {
@@ -287,6 +291,7 @@ class Host {
     });
     reply.protection_ns += protect(call.writable(), PROT_READ);
     reply.threw = !thrown.empty();
+    reply.plan_written = !call.is_as_kept();
     out.put(reply).put_text(text).put_text(thrown);
     return {};
   }
@@ -341,6 +346,7 @@ class Host {
       reply.end_ns = clock_by_syscall_ns(CLOCK_MONOTONIC);
     });
     reply.threw = !thrown.empty();
+    reply.plan_written = !call.is_as_kept();
     if (const auto* done = std::get_if<DeviceRun>(&ran)) {
       reply.code = done->code;
       reply.span_ns = done->span_ns;

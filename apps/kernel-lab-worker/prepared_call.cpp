@@ -1,5 +1,6 @@
 #include <prepared_call.hpp>
 
+#include <cstring>
 #include <utility>
 
 namespace kl {
@@ -33,6 +34,34 @@ PreparedCall::PreparedCall(protocol::WireCall call, int threads, DLDevice device
       blank_outputs_(views(call_->outputs, false, device)),
       threads_(threads),
       buffers_(std::move(buffers)) {}
+
+std::vector<DLTensor> PreparedCall::described() const {
+  std::vector<DLTensor> all;
+  for (const auto* views : {&inputs_, &outputs_, &blank_inputs_, &blank_outputs_})
+    all.insert(all.end(), views->begin(), views->end());
+  return all;
+}
+
+void PreparedCall::keep() {
+  kept_ = std::make_unique<Kept>(Kept{*plan_, described(), lengths(), call_->scalars});
+}
+
+bool PreparedCall::is_as_kept() const {
+  const auto same = [](const auto& now, const auto& before) {
+    return before.empty() || std::memcmp(now.data(), before.data(), before.size() * sizeof before[0]) == 0;
+  };
+  return std::memcmp(plan_.get(), &kept_->plan, sizeof kept_->plan) == 0 && same(described(), kept_->views) &&
+         same(lengths(), kept_->lengths) && same(call_->scalars, kept_->scalars);
+}
+
+std::vector<int64_t> PreparedCall::lengths() const {
+  std::vector<int64_t> all;
+  for (const auto* tensors : {&call_->inputs, &call_->outputs})
+    for (const protocol::WireTensor& tensor : *tensors)
+      for (const auto* lengths : {&tensor.shape, &tensor.strides})
+        all.insert(all.end(), lengths->begin(), lengths->end());
+  return all;
+}
 
 kl_problem PreparedCall::problem() const {
   return {call_->operation,

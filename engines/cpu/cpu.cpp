@@ -17,9 +17,12 @@ namespace {
 std::vector<std::string> kernel_flags(const CompileRequest& request) {
   std::vector<std::string> flags = {"-std=c++20",  "-O3",     "-march=native", "-ffp-contract=fast",
                                     "-fno-math-errno", "-fno-trapping-math", "-fopenmp",
-                                    "-fPIC",       "-shared", "-fvisibility=hidden", "-Wl,-z,defs",
-                                    "-Wl,-z,now",  "-Wall",   "-Wextra"};
-  if (!request.sanitizer.empty()) {
+                                    "-fPIC",       "-fvisibility=hidden", "-Wall",   "-Wextra"};
+  // Sanitizers run code at load and have data of their own: their builds are linked as they need it.
+  if (request.sanitizer.empty()) {
+    flags.insert(flags.end(), kKernelLinkFlags.begin(), kKernelLinkFlags.end());
+  } else {
+    flags.insert(flags.end(), {"-shared", "-Wl,-z,defs", "-Wl,-z,now"});
     flags.push_back("-g");
     flags.push_back("-fno-omit-frame-pointer");
     flags.push_back("-fsanitize=" + request.sanitizer);

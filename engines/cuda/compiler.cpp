@@ -38,6 +38,14 @@ Error does_not_compile(const std::string& shown, const Finished& run, const std:
                     "correct the source and run the same command again");
 }
 
+// What nvcc writes into the host's side of every library: the handle of the device code, the entry
+// the toolkit finds it by, and what a launch remembers of the kernel it launches.
+bool is_nvccs(std::string_view symbol) {
+  if (symbol == "_ZL20__cudaFatCubinHandle" || symbol == "_ZL15__fatDeviceText") return true;
+  const bool in_launch = symbol.find("__device_stub__") != std::string_view::npos;
+  return in_launch && (symbol.ends_with("E5__tmp") || symbol.ends_with("E8__handle"));
+}
+
 }  // namespace
 
 std::vector<std::string> kernel_flags(const std::string& architecture) {
@@ -93,7 +101,7 @@ Result<CompileReport> compile(const CompileRequest& request) {
     return {};
   };
   if (!request.bare_output.empty())
-    KL_CHECK(link({"g++", "-shared", "-o", fs::absolute(request.bare_output).string(), object.string()}));
+    KL_CHECK(link({"g++", "-shared", "-Wl,-z,relro", "-Wl,-z,now", "-o", fs::absolute(request.bare_output).string(), object.string()}));
   KL_CHECK(link({toolkit.nvcc.string(), "-shared", flags[3], "-cudart", "static", "-Xlinker", "-z,now", "-o",
                  fs::absolute(request.output).string(), object.string()}));
 
@@ -119,7 +127,7 @@ RunTimeSymbols run_time_symbols() {
            "cudaMemsetAsync", "cudaMemcpyAsync", "cudaMemset2DAsync", "cudaMemcpy2DAsync",
            "exit",  // of the stand-ins that nvcc writes for device functions
            "__cxa_atexit", "__cxa_guard_acquire", "__cxa_guard_release", "__cxa_guard_abort"},
-          1, true};
+          1, true, true, is_nvccs};
 }
 
 }  // namespace kl::cuda

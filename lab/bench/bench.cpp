@@ -153,9 +153,8 @@ Outcome Bench::build() {
   KL_TRY(auto loaded, open_oracle(builder, target_.oracle(), target_.key));
   oracle_.emplace(std::move(loaded));
 
-  if (!candidate_.violations.empty())
-    end(Status::rejected, "forbidden-symbol", "forbidden-symbol",
-        fmt::format("{}", fmt::join(candidate_.violations, "; ")), "remove what the proof names");
+  if (const auto broken = candidate_.broken_rule())
+    end(Status::rejected, broken->rule, broken->rule, broken->proof, broken->remedy);
   return {};
 }
 

@@ -1,12 +1,14 @@
 #include <lab/build/builder.hpp>
 
 #include <lab/build/loader.hpp>
+#include <lab/build/writable_statics.hpp>
 #include <lab/core/files.hpp>
 #include <lab/core/hash.hpp>
 #include <lab/core/installation.hpp>
 #include <lab/engine/host_compiler.hpp>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <functional>
@@ -16,7 +18,7 @@ namespace {
 
 // Part of a library's name in the cache, not of its identity: raised when the rules of compiling
 // become stricter, so that nothing built under the old ones is taken.
-constexpr std::string_view kBuildRules = "one-file-2";
+constexpr std::string_view kBuildRules = "no-writable-static-1";
 
 constexpr std::string_view kOracleFlags[] = {"-std=c++20", "-O2",     "-ffp-contract=off", "-fPIC",
                                              "-shared",    "-fvisibility=hidden"};
@@ -60,6 +62,7 @@ Result<BuiltLibrary> build_cached(
       built.library_hash = *hash;
       built.report = *report;
       built.violations = stored->value("violations", std::vector<std::string>());
+      built.writable = stored->value("writable", std::vector<std::string>());
       built.from_cache = true;
       return built;
     }
@@ -79,8 +82,9 @@ Result<BuiltLibrary> build_cached(
   KL_TRY(built.report, compile(request));
   if (run_time != nullptr) {
     const fs::path& judged = run_time->linked_in ? request.bare_output : request.output;
-    KL_TRY(const LibrarySymbols symbols, read_symbols(judged, run_time->load_functions));
+    KL_TRY(const LibrarySymbols symbols, read_symbols(judged, *run_time));
     built.violations = symbol_violations(symbols, *run_time);
+    KL_TRY(built.writable, writable_statics(judged, *run_time));
   }
   KL_TRY(const std::string library, read_file(request.output));
   built.library_hash = sha256_hex(library);
@@ -88,6 +92,7 @@ Result<BuiltLibrary> build_cached(
   KL_CHECK(write_file_atomic(report_path, dump_pretty({{"library_hash", built.library_hash},
                                                        {"source", wanted.source.string()},
                                                        {"violations", built.violations},
+                                                       {"writable", built.writable},
                                                        {"report", to_json(built.report)}})));
   return built;
 }
@@ -97,6 +102,16 @@ std::vector<fs::path> include_dirs_or_default(const std::vector<fs::path>& given
 }
 
 }  // namespace
+
+std::optional<BrokenRule> BuiltLibrary::broken_rule() const {
+  if (!violations.empty())
+    return BrokenRule{"forbidden-symbol", fmt::format("{}", fmt::join(violations, "; ")), "remove what the proof names"};
+  if (writable.empty()) return std::nullopt;
+  return BrokenRule{"writable-static",
+                    fmt::format("keeps from one call to the next: {}", fmt::join(writable, "; ")),
+                    "make tables const or constexpr; what one call needs is the stack's or scratch's "
+                    "(scratch_bytes), and what backward needs of forward is saved's (saved_bytes)"};
+}
 
 Builder::Builder(const Engine& engine) : Builder(engine, cache_folder() / "libraries") {}
 Builder::Builder(const Engine& engine, fs::path cache) : engine_(engine), cache_(std::move(cache)) {}

@@ -7,9 +7,17 @@
 #include <lab/engine/engine.hpp>
 
 #include <filesystem>
+#include <optional>
 #include <string>
 
 namespace kl {
+
+// Why a library is refused before it ever runs, as records say it.
+struct BrokenRule {
+  std::string rule;
+  std::string proof;
+  std::string remedy;
+};
 
 struct BuiltLibrary {
   std::filesystem::path path;    // content-addressed in the cache
@@ -20,6 +28,10 @@ struct BuiltLibrary {
   CompileReport report;
   // Kernels: what the library uses or does that a kernel may not; see symbol_violations.
   std::vector<std::string> violations;
+  // Kernels: static objects in which one could count or keep answers; see writable_statics.
+  std::vector<std::string> writable;
+
+  std::optional<BrokenRule> broken_rule() const;  // of the two lists; none when both are empty
 };
 
 struct BuildRequest {

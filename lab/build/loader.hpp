@@ -18,10 +18,9 @@ struct LibrarySymbols {
   std::vector<std::string> exported;
   std::vector<std::string> undefined;
   std::vector<std::string> needed;        // DT_NEEDED
-  bool has_constructors = false;          // beyond what the compiler's start files bring
+  bool has_constructors = false;          // beyond what `run_time` says that the compiler brings
 };
-// An engine's own compiler may run `load_functions` more when the library is loaded.
-Result<LibrarySymbols> read_symbols(const std::filesystem::path& library, int load_functions = 0);
+Result<LibrarySymbols> read_symbols(const std::filesystem::path& library, const RunTimeSymbols& run_time = {});
 
 // A rule a library breaks before it ever runs: a second exported symbol, a needed object or an
 // undefined symbol outside the permitted set (process control, dynamic loading, files, sockets,

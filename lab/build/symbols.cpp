@@ -1,37 +1,15 @@
 // Reads the dynamic symbols of a 64-bit ELF library without loading it, and judges them.
 #include <lab/build/loader.hpp>
 
-#include <lab/core/files.hpp>
+#include <lab/build/elf_file.hpp>
 
-#include <elf.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 
 namespace kl {
 namespace {
-
-// Bounds-checked views into the file's bytes.
-class Elf {
- public:
-  explicit Elf(std::string_view bytes) : bytes_(bytes) {}
-  template <class T>
-  bool read(uint64_t offset, T& value) const {
-    if (offset > bytes_.size() || bytes_.size() - offset < sizeof(T)) return false;
-    std::memcpy(&value, bytes_.data() + offset, sizeof(T));
-    return true;
-  }
-  std::string string_at(uint64_t offset) const {
-    if (offset >= bytes_.size()) return {};
-    const size_t end = bytes_.find('\0', offset);
-    return std::string(bytes_.substr(offset, end == std::string_view::npos ? 0 : end - offset));
-  }
-
- private:
-  std::string_view bytes_;
-};
 
 // What a kernel may leave undefined: memory and maths functions, the OpenMP run-time's entry
 // points for parallel regions, and what compilers emit by themselves.
@@ -86,16 +64,19 @@ bool is_permitted(const std::string& name) {
                      [&](const char* prefix) { return name.starts_with(prefix); });
 }
 
-// The compiler's start files bring an .init section of a few instructions, and one entry in each
-// of the arrays of functions that run when a library is loaded and unloaded.
+// The compiler's start files bring an .init and a .fini section of a few instructions, and one entry
+// in each of the arrays of functions that run when a library is loaded and unloaded.
 constexpr uint64_t kStartFileInitBytes = 27;  // 23, or 27 with endbr64: no room for a call
-constexpr uint64_t kStartFileArrayBytes = 8;
+constexpr uint64_t kArrayEntryBytes = 8;
 
-bool runs_at_load(const Elf64_Dyn& entry, int load_functions) {
+bool runs_at_load(const Elf64_Dyn& entry, const RunTimeSymbols& run_time) {
+  const uint64_t brought = run_time.start_files ? 1 : 0;
+  const uint64_t expected = brought + static_cast<uint64_t>(run_time.load_functions);
   switch (entry.d_tag) {
-    case DT_INIT_ARRAYSZ:
-      return entry.d_un.d_val > kStartFileArrayBytes * (1 + static_cast<uint64_t>(load_functions));
-    case DT_FINI_ARRAYSZ: return entry.d_un.d_val > kStartFileArrayBytes;
+    case DT_INIT:
+    case DT_FINI: return !run_time.start_files;
+    case DT_INIT_ARRAYSZ: return entry.d_un.d_val > kArrayEntryBytes * expected;
+    case DT_FINI_ARRAYSZ: return entry.d_un.d_val > kArrayEntryBytes * brought;
     case DT_PREINIT_ARRAYSZ: return entry.d_un.d_val > 0;
     default: return false;
   }
@@ -110,50 +91,33 @@ bool is_resolver(const Elf64_Ehdr& header, const Elf64_Rela& relocation) {
 
 }  // namespace
 
-Result<LibrarySymbols> read_symbols(const std::filesystem::path& library, int load_functions) {
-  KL_TRY(const std::string content, read_file(library));
-  const Elf elf(content);
-  const auto broken = [&](std::string_view why) {
-    return make_error(Status::load_failed, fmt::format("{} is no usable library: {}", library.string(), why),
-                      "build it again");
-  };
-  Elf64_Ehdr header{};
-  if (!elf.read(0, header) || std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 ||
-      header.e_ident[EI_CLASS] != ELFCLASS64)
-    return broken("not a 64-bit ELF file");
-  std::vector<Elf64_Shdr> sections(header.e_shnum);
-  for (size_t i = 0; i < sections.size(); ++i)
-    if (!elf.read(header.e_shoff + i * header.e_shentsize, sections[i])) return broken("truncated");
-
+Result<LibrarySymbols> read_symbols(const std::filesystem::path& library, const RunTimeSymbols& run_time) {
+  KL_TRY(const ElfFile elf, ElfFile::open(library));
   LibrarySymbols symbols;
-  const uint64_t names = header.e_shstrndx < sections.size() ? sections[header.e_shstrndx].sh_offset : 0;
-  for (const auto& section : sections) {
-    if (const std::string name = elf.string_at(names + section.sh_name); name == ".init" || name == ".fini")
-      symbols.has_constructors |= section.sh_size > kStartFileInitBytes;
-    if (section.sh_type == SHT_RELA)
-      for (uint64_t at = 0; at + sizeof(Elf64_Rela) <= section.sh_size; at += sizeof(Elf64_Rela)) {
-        Elf64_Rela relocation{};
-        if (!elf.read(section.sh_offset + at, relocation)) return broken("truncated");
-        symbols.has_constructors |= is_resolver(header, relocation);
-      }
-    if (section.sh_type != SHT_DYNSYM && section.sh_type != SHT_DYNAMIC) continue;
-    if (section.sh_link >= sections.size()) return broken("bad section link");
-    const uint64_t strings = sections[section.sh_link].sh_offset;
-    if (section.sh_type == SHT_DYNAMIC) {
-      for (uint64_t at = 0; at + sizeof(Elf64_Dyn) <= section.sh_size; at += sizeof(Elf64_Dyn)) {
-        Elf64_Dyn entry{};
-        if (!elf.read(section.sh_offset + at, entry)) return broken("truncated");
-        symbols.has_constructors |= runs_at_load(entry, load_functions);
-        if (entry.d_tag == DT_NEEDED) symbols.needed.push_back(elf.string_at(strings + entry.d_un.d_val));
-      }
-      continue;
+  for (const Elf64_Shdr& section : elf.sections()) {
+    if (const std::string name = elf.name(section); name == ".init" || name == ".fini")
+      symbols.has_constructors |= section.sh_size > (run_time.start_files ? kStartFileInitBytes : 0);
+    if (section.sh_type == SHT_RELA) {
+      KL_TRY(const auto relocations, elf.table<Elf64_Rela>(section));
+      for (const Elf64_Rela& relocation : relocations)
+        symbols.has_constructors |= is_resolver(elf.header(), relocation);
     }
-    for (uint64_t at = sizeof(Elf64_Sym); at + sizeof(Elf64_Sym) <= section.sh_size; at += sizeof(Elf64_Sym)) {
-      Elf64_Sym symbol{};
-      if (!elf.read(section.sh_offset + at, symbol)) return broken("truncated");
-      const std::string name = elf.string_at(strings + symbol.st_name);
-      if (name.empty()) continue;
-      (symbol.st_shndx == SHN_UNDEF ? symbols.undefined : symbols.exported).push_back(name);
+    if (section.sh_type == SHT_DYNAMIC) {
+      KL_TRY(const auto entries, elf.table<Elf64_Dyn>(section));
+      for (const Elf64_Dyn& entry : entries) {
+        symbols.has_constructors |= runs_at_load(entry, run_time);
+        if (entry.d_tag != DT_NEEDED) continue;
+        KL_TRY(std::string needed, elf.linked_name(section, entry.d_un.d_val));
+        symbols.needed.push_back(std::move(needed));
+      }
+    }
+    if (section.sh_type == SHT_DYNSYM) {
+      KL_TRY(const auto entries, elf.table<Elf64_Sym>(section));
+      for (const Elf64_Sym& symbol : entries) {
+        KL_TRY(std::string name, elf.linked_name(section, symbol.st_name));
+        if (name.empty()) continue;
+        (symbol.st_shndx == SHN_UNDEF ? symbols.undefined : symbols.exported).push_back(std::move(name));
+      }
     }
   }
   return symbols;

@@ -30,11 +30,14 @@ struct CompileRequest {
   std::filesystem::path bare_output;
 };
 
-// What kernels of an engine may use beyond what the host's kernels may.
+// What kernels of an engine may use, and what its compiler puts into a library, beyond the host's.
 struct RunTimeSymbols {
   std::vector<std::string> functions;
-  int load_functions = 0;  // functions its compiler runs when the library is loaded
-  bool linked_in = false;  // `compile` writes CompileRequest::bare_output
+  int load_functions = 0;    // functions its compiler runs when the library is loaded
+  bool linked_in = false;    // `compile` writes CompileRequest::bare_output
+  bool start_files = false;  // linked with the compiler's start files, which have writable data
+  // Writable objects that its compiler adds by itself, by the symbol's name.
+  bool (*is_compilers_object)(std::string_view symbol) = nullptr;
 };
 
 // What the compiler said about the kernel, shown beside every bench.

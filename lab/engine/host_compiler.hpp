@@ -5,6 +5,11 @@
 
 namespace kl {
 
+// How a kernel is linked: nothing undefined, everything relocated and then read-only, and without the
+// start files, so that the library has no writable byte but what its source asks for.
+inline const std::vector<std::string> kKernelLinkFlags = {"-shared", "-nostartfiles", "-Wl,-z,defs", "-Wl,-z,relro",
+                                                          "-Wl,-z,now"};
+
 class HostCompiler {
  public:
   // $KERNEL_LAB_CXX, else g++, c++ or clang++ on PATH. missing_tool with its remedy otherwise.

@@ -100,7 +100,7 @@ class Verification {
     record_.cases_planned = plan_.count();
     record_.identity.case_plan = plan_.hash();
     KL_CHECK(check_strength(target_, plan_, request_.full));
-    check_symbols();
+    check_library();
     if (!failure_) start_hosts();
     if (!failure_) KL_CHECK(try_all_cases());
     if (!failure_) check_domain();
@@ -123,12 +123,11 @@ class Verification {
     return {};
   }
 
-  void check_symbols() {
-    if (candidate_.violations.empty()) return;
-    std::string proof;
-    for (const std::string& violation : candidate_.violations)
-      proof += (proof.empty() ? "" : "; ") + violation;
-    fail({Status::rejected, "forbidden-symbol", proof, {}});
+  void check_library() {
+    const auto broken = candidate_.broken_rule();
+    if (!broken) return;
+    fail({Status::rejected, broken->rule, broken->proof, {}});
+    record_.remedy = broken->remedy + "; docs/harness.md explains the rule";
   }
 
   void start_hosts() {

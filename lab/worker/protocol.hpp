@@ -14,7 +14,7 @@
 
 namespace kl::protocol {
 
-inline constexpr uint32_t kVersion = 2;
+inline constexpr uint32_t kVersion = 3;
 inline constexpr size_t kMessageBytes = 60 << 10;
 inline constexpr int kChannelFd = 3;
 inline constexpr int kStatusFd = 4;
@@ -153,7 +153,7 @@ struct RunReply {
   int64_t span_ns = -1;
   int64_t bracket_ns = 0;
   int32_t graph_nodes = -1;
-  int32_t reserved = 0;
+  int32_t plan_written = 0;  // on the host too: `run` changed what it is lent to read
   int64_t replay_differs_bytes = 0;
 };
 

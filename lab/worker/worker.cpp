@@ -408,7 +408,9 @@ OrFault<CallTiming> HostedWorker::run_once(CallId call, bool timed) {
   ClockEvidence clock;
   clock.threads = threads_;
   const Kind kind = timed && on_device() ? Kind::run_timed : Kind::run;
-  const Writer message = std::move(request(kind).put(static_cast<int32_t>(call)));
+  // A timed call finds the stack as it would in a step.
+  const uint32_t stale = timed ? 0 : static_cast<uint32_t>(random_token()) | 1;
+  const Writer message = std::move(request(kind).put(static_cast<int32_t>(call)).put(stale));
   const int64_t used_before = processor_time_ns(process_->pid());
   clock.parent_begin_ns = monotonic_ns();
   auto answer = exchange(message);
@@ -427,6 +429,9 @@ OrFault<CallTiming> HostedWorker::run_once(CallId call, bool timed) {
   timing.parent_ns = clock.parent_end_ns - clock.parent_begin_ns;
   if (run.threw != 0)
     return Fault{Status::execution_failed, "throws", "run threw: " + in.get_text()};
+  if (run.plan_written != 0)
+    return Fault{Status::rejected, "writes-plan",
+                 "run changed its plan, or the description of a tensor, which are lent to read"};
   clock.worker_begin_ns = run.begin_ns;
   clock.worker_end_ns = run.end_ns;
   clock.protection_ns = run.protection_ns;

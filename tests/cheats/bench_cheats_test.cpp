@@ -32,7 +32,7 @@ class BenchCheats : public testing::Test {
   // The skeleton with the cheat's own `run` behind it.
   std::filesystem::path kernel(const std::string& name) {
     const auto path = folder_->path() / (name + ".cpp");
-    const std::string source = text_of("bench_skeleton.hpp") + "namespace {\n" +
+    const std::string source = text_of("kept_memory.inc") + text_of("bench_skeleton.hpp") + "namespace {\n" +
                                text_of("bench_" + name + ".cpp") + "}\n";
     EXPECT_TRUE(write_file_atomic(path, source).ok());
     return path;
@@ -206,6 +206,13 @@ TEST_F(BenchCheats, WorkDoneOnlyInTheFirstCallsIsFound) {
   const auto record = compare("works_once");
   EXPECT_REJECTED(record, "timed-call-wrong");
   EXPECT_NE(record.proof.find("never written"), std::string::npos) << record.proof;
+}
+
+TEST_F(BenchCheats, AStaticCounterIsRefusedBeforeAnythingIsTimed) {
+  const auto record = compare("counts_in_a_static");
+  EXPECT_REJECTED(record, "writable-static");
+  EXPECT_NE(record.proof.find("calls (4 bytes in .bss)"), std::string::npos) << record.proof;
+  EXPECT_NE(record.remedy.find("scratch"), std::string::npos) << record.remedy;
 }
 
 TEST_F(BenchCheats, AnAnswerReplayedForTheSamePointerIsFound) {

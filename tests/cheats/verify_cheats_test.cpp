@@ -70,7 +70,8 @@ TEST_P(VerifyCheats, GetsTheStatusItsFirstLineNames) {
   const Cheat& cheat = GetParam();
   auto folder = TemporaryFolder::create("kernel-lab-cheat").value();
   const fs::path source = folder.path() / "kernel.cpp";
-  const std::string text = read_file(fs::path(KL_CHEATS) / "pointwise.inc").value() + "\n" +
+  const std::string text = read_file(fs::path(KL_CHEATS) / "kept_memory.inc").value() + "\n" +
+                           read_file(fs::path(KL_CHEATS) / "pointwise.inc").value() + "\n" +
                            read_file(cheat.file).value();
   ASSERT_TRUE(write_file_atomic(source, text).ok());
 

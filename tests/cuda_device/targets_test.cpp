@@ -27,6 +27,7 @@ TEST(kernels_of_targets, build_and_use_only_what_a_kernel_may) {
       const auto library = builder.build({target.path() / name, "", {}});
       ASSERT_TRUE(library.ok()) << library.error().what;
       EXPECT_THAT(library->violations, ::testing::IsEmpty()) << target.path() / name;
+      EXPECT_THAT(library->writable, ::testing::IsEmpty()) << target.path() / name;
       EXPECT_THAT(library->report.notes, ::testing::Not(::testing::IsEmpty()));
       ++built;
     }

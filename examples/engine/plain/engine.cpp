@@ -31,8 +31,9 @@ class PlainEngine : public Engine {
   }
   Result<CompileReport> compile(const CompileRequest& request) const override {
     KL_TRY(const auto compiler, HostCompiler::find());
-    return compiler.compile(request, {"-std=c++20", "-O0", "-fopenmp", "-fPIC", "-shared",
-                                      "-fvisibility=hidden", "-Wl,-z,defs"});
+    std::vector<std::string> flags = {"-std=c++20", "-O0", "-fopenmp", "-fPIC", "-fvisibility=hidden"};
+    flags.insert(flags.end(), kKernelLinkFlags.begin(), kKernelLinkFlags.end());
+    return compiler.compile(request, flags);
   }
 };
 

@@ -1,9 +1,12 @@
 // HARNESS 2: computes a call's answer when the next call comes | rejected | late-write
 namespace {
-View pending;
-bool waiting = false;
+struct Kept {
+  View pending;
+  bool waiting;
+};
 kl_result run(const kl_plan* plan, const kl_call* call, kl_stream) {
   const View v = view(plan, call);
+  auto& [pending, waiting] = kept<Kept>();
   if (waiting && pending.out != v.out) honest(pending);
   pending = v;
   waiting = true;
