@@ -635,7 +635,7 @@ std::vector<std::string> notes_of(const Assessment& a, const Facts& f) {
     notes.push_back("the newest trace does not hold this seam");
   else if (f.has_seam && !f.seam_share)
     notes.push_back("seam share unknown on this preset: capture and trace-profile, calibrate --aa or an A/B measure it");
-  if (f.verified && !a.time_ratio && !f.latest_ab)
+  if (f.verified && f.has_seam && !a.time_ratio && !f.latest_ab)
     notes.push_back("no conclusive bench of this kernel: bench says cheaply whether it can matter");
   if (!a.other_class.empty())
     notes.push_back(

@@ -355,6 +355,14 @@ TEST(Assess, NoNextCommandNamesAVerbThatDoesNotExist) {
   }
 }
 
+// Bench times what the trainer calls: without a seam there is nothing to time.
+TEST(Assess, ATargetWithoutASeamIsNotSentToBench) {
+  AssessRequest ask = request();
+  EXPECT_THAT(assess(Story().verify().events, ask).notes, Contains(HasSubstr("bench says cheaply")));
+  ask.seam.clear();
+  for (const auto& note : assess(Story().verify().events, ask).notes) EXPECT_THAT(note, testing::Not(HasSubstr("bench")));
+}
+
 // What a mixed A/B means, and what comes next, depends on why it is mixed.
 TEST(Assess, AKernelThatWonOnlyInItsOpenedRegionIsSentToAPresetThatRunsIt) {
   auto story = Story().verify().ab("mixed");
