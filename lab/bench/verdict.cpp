@@ -217,9 +217,10 @@ ClockAgreement check_clocks(const BenchSamples& samples, double delta) {
         check.impossible || is_impossible(p.baseline_cold) || is_impossible(p.candidate_cold);
     base.push_back(stats::median(overheads(p.baseline_cold)) / calls);
     hidden.push_back(stats::median(overheads(p.candidate_cold)) / calls - base.back());
-    // At least so much: as if the candidate had used every thread and the baseline only one.
+    // At least so much: as if the candidate had used every thread, and the baseline only one and no less: a negative excess is
+    // waiting for a processor that others had.
     hidden_processor.push_back((stats::median(processor_excess(p.candidate_cold, samples.threads)) -
-                                stats::median(processor_excess(p.baseline_cold, 1))) /
+                                std::max(0.0, stats::median(processor_excess(p.baseline_cold, 1)))) /
                                calls);
     candidate.push_back(stats::median(letter_ns(p.candidate_cold)) / calls);
     baseline.push_back(stats::median(letter_ns(p.baseline_cold)) / calls);
