@@ -2,6 +2,7 @@
 #include "number_checks.hpp"
 
 #include <lab/core/hash.hpp>
+#include <lab/core/shell.hpp>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -28,6 +29,14 @@ Result<std::optional<stats::Interval>> bench_interval(const Context& context, co
   return newest;
 }
 
+// A name without a folder is searched in PATH; a path stays what it is wherever the legs run.
+fs::path trainer_program(const IntegrationFlags& flags) {
+  if (flags.trainer == "builtin") return TrainerClient::builtin();
+  const fs::path given = flags.trainer;
+  std::error_code code;
+  return given.has_parent_path() || fs::exists(given, code) ? fs::absolute(given) : given;
+}
+
 }  // namespace
 
 void add_integration_flags(CLI::App& app, IntegrationFlags& flags) {
@@ -43,6 +52,27 @@ void add_integration_flags(CLI::App& app, IntegrationFlags& flags) {
   app.add_flag("--no-checkpoint", flags.no_checkpoint, "legs write no checkpoints");
   app.add_flag("--benchmark-skip-eval", flags.skip_eval, "legs end without an evaluation");
   app.add_option("--seed", flags.seed, "initial weights and order of tokens")->check(seed_check());
+}
+
+RepeatedFlags repeated_flags(const IntegrationFlags& flags) {
+  const IntegrationFlags usual;
+  RepeatedFlags repeated;
+  const int pairs = flags.repeats > 0 ? std::max(4, flags.repeats) : flags.pairs;
+  if (pairs != usual.pairs) repeated.pairs = fmt::format(" --pairs {}", stats::rounded_look(pairs));
+  std::string& others = repeated.others;
+  if (flags.trainer != usual.trainer) others += " --trainer " + shell_word(flags.trainer);
+  if (flags.time_budget > 0) others += fmt::format(" --time-budget {:g}", flags.time_budget);
+  if (flags.steps > 0) others += fmt::format(" --steps {}", flags.steps);
+  if (flags.no_checkpoint) others += " --no-checkpoint";
+  if (flags.skip_eval) others += " --benchmark-skip-eval";
+  if (flags.seed != usual.seed) others += fmt::format(" --seed {}", flags.seed);
+  return repeated;
+}
+
+Outcome require_trainer(const Context& context, const Session& session, const IntegrationFlags& flags) {
+  if (flags.trainer.empty())
+    return make_error(Status::usage, "--trainer without a program", "--trainer builtin, or a program that speaks docs/trainer-protocol.md");
+  return TrainerClient(trainer_program(flags)).can_run(session.preset, context.engine->name());
 }
 
 Outcome require_verified(const Context& context, const Session& session) {
@@ -66,10 +96,10 @@ Result<RecordedAb> run_and_record_ab(Context& context, const Session& session, c
   request.against = flags.against;
   request.workspace = session.workspace.folder.string();
   request.preset = session.preset;
-  if (flags.trainer != "builtin") request.trainer = fs::absolute(flags.trainer);
+  if (flags.trainer != "builtin") request.trainer = trainer_program(flags);
   request.leg_seconds = flags.time_budget;
   request.steps = flags.steps;
-  request.max_pairs = rounded_look(flags.repeats > 0 ? std::max(4, flags.repeats) : flags.pairs);
+  request.max_pairs = stats::rounded_look(flags.repeats > 0 ? std::max(4, flags.repeats) : flags.pairs);
   if (session.calibration) {
     if (const auto noise = session.calibration->aa.find(session.preset); noise != session.calibration->aa.end()) {
       request.s_aa = noise->second.s_aa;
@@ -91,6 +121,8 @@ Result<RecordedAb> run_and_record_ab(Context& context, const Session& session, c
 
   Json details = {{"record", to_json(record)}, {"against", flags.against}, {"seam_share", record.seam_share},
                   {"delta_eff", record.look.delta}};
+  // A baseline that does not run alone says nothing of the candidate: it is no try, and no evidence.
+  if (record.baseline_failed) return RecordedAb{record, ""};
   const bool measured = !record.pairs.empty();
   KL_TRY(const LedgerEvent event,
          record_event(context, "integration-ab", record, "speed_up",

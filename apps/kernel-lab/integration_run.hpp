@@ -17,13 +17,18 @@ struct IntegrationFlags {
   uint64_t seed = 1;
 };
 void add_integration_flags(CLI::App& app, IntegrationFlags& flags);
+// Those that the user gave, without --workspace and --against: the latter changes the question.
+RepeatedFlags repeated_flags(const IntegrationFlags& flags);
+
+// The trainer can be started and runs the session's preset on its engine: asked before anything is recorded.
+Outcome require_trainer(const Context& context, const Session& session, const IntegrationFlags& flags);
 
 // The workspace's kernel has passed verify as it is now on the session's preset; else `refused`.
 Outcome require_verified(const Context& context, const Session& session);
 
 struct RecordedAb {
   IntegrationRecord record;
-  std::string event;  // id of its integration-ab event
+  std::string event;  // id of its integration-ab event; empty: nothing of the candidate ran, and none is kept
 };
 Result<RecordedAb> run_and_record_ab(Context& context, const Session& session, const IntegrationFlags& flags);
 

@@ -56,15 +56,17 @@ Result<std::vector<std::string>> presets_on_path(const Context& context, const T
   return names;
 }
 
-// The default preset that this machine's newest calibration chose; empty: none did.
+// The default preset that this machine's newest probes chose; where none ever did, the one that the
+// newest calibration was asked for. Empty: nothing was calibrated.
 Result<std::string> calibrated_default(const Context& context) {
   KL_TRY(const auto events, calibration_events(context));
-  std::string chosen;
+  std::string chosen, named;
   for (const auto& event : events) {
     const std::string preset = event.details.value("record", Json::object()).value("default_preset", "");
     if (!preset.empty()) chosen = preset;
+    if (!event.preset.empty()) named = event.preset;
   }
-  return chosen;
+  return chosen.empty() ? named : chosen;
 }
 
 constexpr const char* kSmallestPreset = "smoke";
@@ -104,7 +106,7 @@ Result<std::optional<Calibration>> calibration_on_file(const Context& context, c
     if (!found->ceilings.empty()) known->ceilings = found->ceilings;
     if (found->device) known->device = found->device;
     if (!found->default_preset.empty()) known->default_preset = found->default_preset;
-    if (event.preset != preset || !is_current(event, now)) continue;
+    if (event.preset != preset || !is_current(event, now) || event.status != to_string(Status::ok)) continue;
     for (const auto& [name, noise] : found->aa) known->aa[name] = noise;
     for (const auto& [name, shares] : found->seam_share) known->seam_share[name] = shares;
   }
@@ -251,13 +253,15 @@ Result<bool> is_verified(const Context& context, const Session& session) {
 
 Result<Assessment> assess_now(const Context& context, const Catalogue& catalogue, const Target& target,
                               const std::string& preset, const fs::path& kernel, const std::string& workspace,
-                              const LedgerEvent* pending) {
+                              const LedgerEvent* pending, const RepeatedFlags& repeated) {
   AssessRequest request;
   request.target = target.key;
   request.engine = context.engine->name();
   request.preset = preset;
   request.workspace = workspace;
   request.command_prefix = "kernel-lab" + context.global_flags;
+  request.ab_flags = repeated.others;
+  request.ab_pairs = repeated.pairs;
   const auto champion = target.champion(*context.engine);
   request.has_starter = champion.has_value();
   request.external = is_external(preset);

@@ -25,11 +25,13 @@ Outcome require_device(const Context& context, const std::string& device);
 Result<fs::path> champion_source(const Context& context, const Target& target);
 
 // What calibrations of this engine and machine class say together: newest ceilings and default
-// preset, and the noise and shares of `preset` that still hold. Empty when nothing is on file.
+// preset, and the noise and shares of `preset` that still hold; those of an `unstable` one never do.
+// Empty when nothing is on file.
 Result<std::optional<Calibration>> calibration_on_file(const Context& context, const Catalogue& catalogue,
                                                        const std::string& preset);
 
-// --preset, else the workspace's, else the calibrated default, else `smoke` with a warning. An
+// --preset, else the workspace's, else the calibrated default (chosen by probes, else the preset that was
+// calibrated by name), else `smoke` with a warning. An
 // unknown preset is a usage error with near matches.
 // `external:NAME`, which no trainer runs, is refused.
 Result<std::string> choose_preset(const Context& context, const std::string& flag, const std::string& workspace_preset);
@@ -81,11 +83,17 @@ std::string command_line(const Context& context, const std::string& verb_and_fla
 // A verify of the workspace's present source is on file, ok, and current.
 Result<bool> is_verified(const Context& context, const Session& session);
 
+// The flags of an A/B that the user has just run, for a next command of the same verb.
+struct RepeatedFlags {
+  std::string pairs;   // " --pairs 8", or empty
+  std::string others;  // each with a space before it
+};
+
 // Where the target stands, from the ledger. `kernel` empty: the last candidate recorded. `pending`: an event that
 // counts as if it were the newest on file.
 Result<Assessment> assess_now(const Context& context, const Catalogue& catalogue, const Target& target,
                               const std::string& preset, const fs::path& kernel, const std::string& workspace,
-                              const LedgerEvent* pending = nullptr);
+                              const LedgerEvent* pending = nullptr, const RepeatedFlags& repeated = {});
 // The same from what a user gives: target key (empty: the workspace's), preset or empty, workspace folder or empty.
 Result<Assessment> assess_target(const Context& context, const std::string& key, const std::string& preset,
                                  const std::string& workspace);

@@ -50,7 +50,7 @@ struct BenchRequest {
 stats::BenchRule bench_rule(BenchMode mode);
 std::string_view to_string(BenchMode mode);
 
-// Seam time of one training step of one arm: median over processes of each process's median.
+// Seam time of one training step of one arm: geometric mean over processes of each process's median.
 struct SeamTime {
   double cold_ns_per_step = 0;
   double warm_ns_per_step = 0;

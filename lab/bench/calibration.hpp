@@ -1,8 +1,10 @@
 // What `calibrate` knows about one machine: bandwidth ceilings, the timer's floor, the trainer's
-// own noise, and the choices that follow from them. Evidence of one fingerprint class only.
+// own noise, and the choices that follow from them. Evidence of one fingerprint class only. Noise and
+// shares of an `unstable` one are kept and used by nobody.
 #pragma once
 
 #include <lab/core/fingerprint.hpp>
+#include <lab/core/machine_load.hpp>
 #include <lab/core/record.hpp>
 #include <lab/engine/ceilings.hpp>
 
@@ -21,6 +23,7 @@ struct PresetNoise {
   double leg_seconds = 0;        // steady training per leg
   int64_t steps_per_leg = 0;
   std::vector<double> log_ratios;
+  std::optional<MachineLoad> load;  // while they ran
 
   template <class Self, class V>
   static void describe(Self& self, V& v) {
@@ -30,6 +33,7 @@ struct PresetNoise {
     v("leg_seconds", self.leg_seconds, "steady training per leg");
     v("steps_per_leg", self.steps_per_leg, "steps that a leg holds");
     v("log_ratios", self.log_ratios, "the A/A pairs themselves");
+    v("load", self.load, "what other processes did meanwhile, or null");
   }
 };
 

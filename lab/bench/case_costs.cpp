@@ -1,6 +1,9 @@
 #include <lab/bench/case_costs.hpp>
 
+#include <lab/stats/moments.hpp>
 #include <lab/stats/quantile.hpp>
+
+#include <cmath>
 
 namespace kl {
 namespace {
@@ -14,15 +17,16 @@ DLTensor shape_view(TensorData& tensor) {
   return view;
 }
 
-double median_ns(const BenchSamples& samples, ArmSeries ProcessSeries::*arm, size_t slot) {
-  std::vector<double> medians;
+// The same way the step's figures are made, so that the lines and their sum tell one story.
+double typical_ns(const BenchSamples& samples, ArmSeries ProcessSeries::*arm, size_t slot) {
+  std::vector<double> logs;
   for (const ProcessSeries& p : samples.processes) {
     const auto& times = (p.*arm).worker_ns;
     if (p.control || slot >= times.size() || times[slot].empty()) continue;
     const std::vector<double> ns(times[slot].begin(), times[slot].end());
-    medians.push_back(stats::median(ns));
+    logs.push_back(std::log(stats::median(ns)));
   }
-  return stats::median(medians);
+  return std::exp(stats::mean(logs));
 }
 
 void compare_with_ceiling(BenchCase& line, const std::vector<Ceiling>& ceilings) {
@@ -77,10 +81,10 @@ Result<std::vector<BenchCase>> case_lines(const OracleLibrary& oracle,
       line.bytes_read = cost.bytes_read;
       line.bytes_written = cost.bytes_written;
       line.flops = cost.flops;
-      line.candidate_cold_ns = median_ns(samples, &ProcessSeries::candidate_cold, slot);
-      line.candidate_warm_ns = median_ns(samples, &ProcessSeries::candidate_warm, slot);
-      line.baseline_cold_ns = median_ns(samples, &ProcessSeries::baseline_cold, slot);
-      line.baseline_warm_ns = median_ns(samples, &ProcessSeries::baseline_warm, slot);
+      line.candidate_cold_ns = typical_ns(samples, &ProcessSeries::candidate_cold, slot);
+      line.candidate_warm_ns = typical_ns(samples, &ProcessSeries::candidate_warm, slot);
+      line.baseline_cold_ns = typical_ns(samples, &ProcessSeries::baseline_cold, slot);
+      line.baseline_warm_ns = typical_ns(samples, &ProcessSeries::baseline_warm, slot);
       compare_with_ceiling(line, ceilings);
     }
   return lines;

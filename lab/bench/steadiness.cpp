@@ -2,10 +2,10 @@
 
 #include <lab/core/clock.hpp>
 #include <lab/core/files.hpp>
+#include <lab/core/machine_load.hpp>
 
 #include <fmt/format.h>
 
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -20,16 +20,6 @@ namespace {
 constexpr double kStolenShare = 0.25;
 constexpr double kStolenSeconds = 0.03;
 constexpr double kFrequencyShare = 0.8;
-
-std::vector<int> own_processors() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  std::vector<int> processors;
-  if (sched_getaffinity(0, sizeof(set), &set) != 0) return processors;
-  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
-    if (CPU_ISSET(cpu, &set)) processors.push_back(cpu);
-  return processors;
-}
 
 std::optional<double> number_of(int cpu, const char* name) {
   const auto content =
@@ -62,7 +52,7 @@ std::optional<double> stolen_seconds(const std::vector<int>& processors) {
 }  // namespace
 
 ClockSample sample_clocks() {
-  const std::vector<int> processors = own_processors();
+  const std::vector<int> processors = usable_processors();
   ClockSample sample;
   sample.processors = static_cast<int>(processors.size());
   sample.stolen_seconds = stolen_seconds(processors);

@@ -1,6 +1,7 @@
 #include <lab/bench/verdict.hpp>
 
 #include <lab/stats/block_stop.hpp>
+#include <lab/stats/moments.hpp>
 #include <lab/stats/paired_t.hpp>
 #include <lab/stats/pooled_t.hpp>
 #include <lab/stats/quantile.hpp>
@@ -78,12 +79,14 @@ bool is_impossible(const ArmSeries& arm) {
   return false;
 }
 
-double median_step(const BenchSamples& samples, ArmSeries ProcessSeries::*arm) {
-  std::vector<double> medians;
+// A step of one arm: the geometric mean over the processes that count of each one's median. So the two
+// arms' figures have the very ratio that decides, whatever single processes do.
+double typical_step(const BenchSamples& samples, ArmSeries ProcessSeries::*arm, ArmSeries ProcessSeries::*other) {
+  std::vector<double> logs;
   for (const ProcessSeries& p : samples.processes)
-    if (!p.control && (p.*arm).letters() > 0)
-      medians.push_back(stats::median(steps_of(samples, p.*arm)));
-  return stats::median(medians);
+    if (!p.control && (p.*arm).letters() > 0 && (p.*other).letters() > 0)
+      logs.push_back(median_log(steps_of(samples, p.*arm)));
+  return std::exp(stats::mean(logs));
 }
 
 void reject_disturbed(SeriesVerdict& verdict) {
@@ -255,10 +258,10 @@ SeriesVerdict judge_series(const BenchSamples& samples, const stats::BenchRule& 
   verdict.controls = check_baseline(samples, rule.delta);
   verdict.cold = stats::decide_bench(process_log_ratios(samples, true), rule, clocks);
   verdict.warm = stats::decide_bench(process_log_ratios(samples, false), rule, clocks);
-  verdict.candidate_cold_ns = median_step(samples, &ProcessSeries::candidate_cold);
-  verdict.candidate_warm_ns = median_step(samples, &ProcessSeries::candidate_warm);
-  verdict.baseline_cold_ns = median_step(samples, &ProcessSeries::baseline_cold);
-  verdict.baseline_warm_ns = median_step(samples, &ProcessSeries::baseline_warm);
+  verdict.candidate_cold_ns = typical_step(samples, &ProcessSeries::candidate_cold, &ProcessSeries::baseline_cold);
+  verdict.candidate_warm_ns = typical_step(samples, &ProcessSeries::candidate_warm, &ProcessSeries::baseline_warm);
+  verdict.baseline_cold_ns = typical_step(samples, &ProcessSeries::baseline_cold, &ProcessSeries::candidate_cold);
+  verdict.baseline_warm_ns = typical_step(samples, &ProcessSeries::baseline_warm, &ProcessSeries::candidate_warm);
   verdict.shapes = read_shapes(samples, rule);
   verdict.status = verdict.cold.status;
   verdict.reason = verdict.cold.reason;

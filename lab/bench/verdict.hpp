@@ -90,7 +90,7 @@ struct SeriesVerdict {
   ControlResult controls;
   ClockAgreement clocks;
   std::vector<ShapeReading> shapes;
-  double candidate_cold_ns = 0, candidate_warm_ns = 0;  // per step, median over processes
+  double candidate_cold_ns = 0, candidate_warm_ns = 0;  // per step; their ratio is the one that decides
   double baseline_cold_ns = 0, baseline_warm_ns = 0;
 };
 

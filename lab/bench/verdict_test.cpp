@@ -74,6 +74,22 @@ TEST(SeriesVerdict, ALargeImprovementIsImprovedAndItsRatioIsTheTrueOne) {
   EXPECT_EQ(verdict.samples_needed, 0);
 }
 
+// Medians of each arm by itself would say 10 → 7 here, beside a ratio of more than 2.
+TEST(SeriesVerdict, TheTwoArmsFiguresHaveTheRatioThatDecides) {
+  BenchSamples samples = simulate({.noise = 0, .controls = 0});
+  const double baseline[] = {10, 10, 10, 10, 1, 1}, candidate[] = {7, 7, 7, 7, 20, 20};
+  for (size_t i = 0; i < samples.processes.size(); ++i) {
+    ProcessSeries& p = samples.processes[i];
+    for (const auto& [arm, ns] : {std::pair{&p.baseline_cold, baseline[i]}, {&p.candidate_cold, candidate[i]},
+                                  {&p.baseline_warm, baseline[i]}, {&p.candidate_warm, candidate[i]}})
+      for (int64_t& one : arm->worker_ns[0]) one = std::llround(1e5 * ns);
+  }
+  const auto verdict = judge_series(samples, stats::kBenchQuick);
+  EXPECT_GT(verdict.cold.mean_log_ratio, 0.7);
+  EXPECT_NEAR(std::log(verdict.candidate_cold_ns / verdict.baseline_cold_ns), verdict.cold.mean_log_ratio, 1e-9);
+  EXPECT_NEAR(std::log(verdict.candidate_warm_ns / verdict.baseline_warm_ns), verdict.warm.mean_log_ratio, 1e-9);
+}
+
 TEST(SeriesVerdict, ASlowerKernelIsRegressed) {
   EXPECT_EQ(judge({.candidate_ratio = 1.3}).status, Status::regressed);
 }

@@ -1,5 +1,6 @@
 #include <lab/core/files.hpp>
 
+#include <lab/core/folders_in_use.hpp>
 #include <lab/core/hash.hpp>
 
 #include <fcntl.h>
@@ -95,6 +96,7 @@ Result<TemporaryFolder> TemporaryFolder::create(std::string_view prefix) {
   if (code) return file_error("find a temporary folder at", "TMPDIR", code.value());
   std::string name = (base / fmt::format("{}-XXXXXX", prefix)).string();
   if (::mkdtemp(name.data()) == nullptr) return file_error("create", name, errno);
+  take_folder(name);
   return TemporaryFolder(fs::path(name));
 }
 
@@ -108,7 +110,9 @@ TemporaryFolder& TemporaryFolder::operator=(TemporaryFolder&& other) noexcept {
 
 TemporaryFolder::~TemporaryFolder() {
   std::error_code ignored;
-  if (!path_.empty()) fs::remove_all(path_, ignored);
+  if (path_.empty()) return;
+  fs::remove_all(path_, ignored);
+  release_folder(path_);
 }
 
 Result<std::string> ObjectStore::put(std::string_view content, std::string_view suffix) const {

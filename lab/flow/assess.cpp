@@ -5,6 +5,7 @@
 #include <lab/flow/evidence.hpp>
 #include <lab/flow/external.hpp>
 #include <lab/flow/relevance.hpp>
+#include <lab/stats/ab_look.hpp>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -180,7 +181,9 @@ class Gathering {
     Identity now = now_;
     now.seams = request_.champion_set;
     auto reasons = stale_reasons(event, now);
-    if (status_of(event) != Status::ok && status_of(event) != Status::unstable)
+    if (status_of(event) == Status::unstable)
+      reasons.push_back("unstable: " + text_in(event, "reason"));
+    else if (status_of(event) != Status::ok)
       reasons.push_back("it failed");
     EvidenceLine line = line_of(event);
     line.metric_name = "seam_share";
@@ -341,15 +344,18 @@ class Gathering {
     }
   }
 
-  // Whether what can be gained still lies above the threshold, after anything that the bound is made of.
+  // Whether what can be gained still lies above the threshold, after anything that the bound is made of. While it
+  // does not, the sentence has the newest figures.
   void weigh(const LedgerEvent& event) {
     const auto bound = gain_bound();
     if (!bound) return;
     const double needed = gain_threshold();
     const bool below = *bound < needed;
-    if (below == below_threshold_) return;
-    below_threshold_ = below;
-    say(nullptr, false, below ? fmt::format("{} leaves at most {} of the step to gain, and {} is needed: deprioritized.", name_of(event),
+    const std::string figures = fmt::format("{} of {}", percent(std::max(0.0, *bound)), percent(needed));
+    if (below == too_small_.active && (!below || figures == too_small_.what)) return;
+    if (!below) close(too_small_);
+    if (below) too_small_ = {true, figures, f_.seam_share, event.id};
+    say(below ? &too_small_ : nullptr, false, below ? fmt::format("{} leaves at most {} of the step to gain, and {} is needed: deprioritized.", name_of(event),
                                            percent(std::max(0.0, *bound)), percent(needed))
                              : fmt::format("{} leaves up to {} of the step to gain, and {} is needed: the target is back.", name_of(event),
                                            percent(*bound), percent(needed)));
@@ -435,6 +441,7 @@ class Gathering {
     line.metric_value = share_of(event);
     line.counts = true;
     a_.trace.push_back(std::move(line));
+    weigh(event);
   }
 
   void take_current(const LedgerEvent& event) {
@@ -454,6 +461,7 @@ class Gathering {
     } else if (is_finished_ab(event)) {
       f_.latest_ab = status;
       f_.ab_remedy = text_in(event, "remedy");
+      f_.ab_pairs_needed = static_cast<int64_t>(number_in(detail(event, "n_needed")).value_or(0));
       if (status == Status::regressed || status == Status::equivalent) {
         demote(lost_comparison_, fmt::format("{} says {}", name_of(event), event.status),
                "deprioritized, and its score is multiplied by 0.1");
@@ -516,9 +524,9 @@ class Gathering {
   std::optional<double> gain_of_share_;  // the most of its share that a better kernel can gain
   double credited_share_ = 0;            // of the step, outside its kernels
   bool share_is_exact_ = false;          // of the seam's own ranges, not of its family
-  bool below_threshold_ = false;
   std::vector<Said> said_;
   Demotion low_relevance_, weak_diagnosis_, lost_comparison_;
+  Demotion too_small_;  // what can be gained, with its figures
   std::string proof_, failure_, bench_rejection_;
 };
 
@@ -536,6 +544,7 @@ NextStep next_step(const Assessment& a, const Facts& facts, const AssessRequest&
     return fmt::format("{} {} --workspace {}{}", request.command_prefix, name, shell_word(folder),
                        rest);
   };
+  const auto ab = [&](const std::string& on, const std::string& pairs) { return verb("integration-ab", on + pairs + request.ab_flags); };
   const std::string preset = a.preset.empty() ? "" : " --preset " + shell_word(a.preset);
   const std::string init =
       fmt::format("{} init --target {} --workspace {}{}", request.command_prefix, shell_word(a.target),
@@ -583,26 +592,26 @@ NextStep next_step(const Assessment& a, const Facts& facts, const AssessRequest&
       return {targets, "the trainer cannot run this target's kernels"};
     case A::ready_for_integration:
       if (facts.came_back)
-        return {verb("integration-ab", preset), "its share of the step has grown since the last A/B: measure again"};
-      return {verb("integration-ab", preset), "does the trainer get faster?"};
+        return {ab(preset, request.ab_pairs), "its share of the step has grown since the last A/B: measure again"};
+      return {ab(preset, request.ab_pairs), "does the trainer get faster?"};
     case A::stabilize_integration:
       if (facts.mixed_because == "shadowed") {
         if (request.presets_on_path.empty())
           return {verb("bench", preset),
                   "it must gain more: no preset here runs its seam without being told to"};
         const std::string& other = request.presets_on_path.front();
-        return {verb("integration-ab", " --preset " + shell_word(other)),
+        return {ab(" --preset " + shell_word(other), request.ab_pairs),
                 fmt::format("preset {} runs its seam as it is: a win there counts", other)};
       }
       if (facts.mixed_because == "memory")
         return {verb("verify", preset + "   # after changing its kernel"),
                 "faster, but with more memory: save less between forward and backward, or ask for "
                 "less scratch"};
-      return {verb("integration-ab", preset + " --pairs 16"),
+      return {ab(preset, fmt::format(" --pairs {}", stats::rounded_look(facts.ab_pairs_needed > 0 ? facts.ab_pairs_needed : stats::kLooks.back()))),
               facts.ab_remedy.empty() ? "undecided: more pairs on a quieter machine"
                                       : "undecided: " + facts.ab_remedy};
     case A::needs_confirmation:
-      return {verb("integration-ab", preset),
+      return {ab(preset, request.ab_pairs),
               "a winner out of several tries is measured again, fresh"};
     case A::ready_to_promote:
       return {verb("promote"), "shows the patch; --apply makes it the champion"};

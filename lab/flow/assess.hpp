@@ -74,6 +74,8 @@ struct AssessRequest {
   // field is not compared.
   Identity now;
   std::string command_prefix = "kernel-lab";  // with global flags the user gave
+  std::string ab_flags;  // of the A/B that the user has just run: repeated in an A/B that comes next
+  std::string ab_pairs;  // its number of pairs, likewise, where nothing says how many would decide
 };
 
 struct EvidenceLine {

@@ -52,6 +52,15 @@ class Story {
     last().details = {{"seam_share", {{"rmsnorm", share}}}, {"delta_eff", delta_eff}};
     return *this;
   }
+  Story& with_share(double share) {
+    last().details["seam_share"] = {{"rmsnorm", share}};
+    return *this;
+  }
+  Story& unstable() {
+    last().status = "unstable";
+    last().details["record"] = {{"reason", "other processes used 1.50 processors meanwhile"}};
+    return *this;
+  }
   Story& capture(const std::string& status = "ok") {
     of_trace("capture", status);
     last().details["record"] = {{"prefix", "t"}};
@@ -393,6 +402,10 @@ TEST(Assess, AnUndecidedComparisonPassesOnItsOwnRemedy) {
   auto story = Story().verify().ab("inconclusive");
   story.last().details["record"] = {{"remedy", "about 40 pairs would decide"}};
   EXPECT_EQ(assess(story.events, request()).next.why, "undecided: about 40 pairs would decide");
+  story.last().details["record"]["n_needed"] = 40;
+  EXPECT_THAT(assess(story.events, request()).next.command, HasSubstr(" --pairs 16"));
+  story.last().details["record"]["n_needed"] = 6;
+  EXPECT_THAT(assess(story.events, request()).next.command, HasSubstr(" --pairs 8"));
 }
 
 // Each field of an A/B's or a verify's identity: changing it makes the evidence stale, with a
@@ -476,6 +489,32 @@ TEST(Assess, TheShareComesFromTheNewestCurrentSource) {
   EXPECT_THAT(a.stale.at(0).because, Contains("kernel of another seam changed"));
 }
 
+TEST(Assess, AnABThatComesNextRepeatsTheFlagsOfTheOneThatRan) {
+  auto ask = request();
+  ask.ab_flags = " --steps 40 --no-checkpoint";
+  ask.ab_pairs = " --pairs 4";
+  auto story = Story().calibration(0.1).verify();
+  EXPECT_THAT(assess(story.events, ask).next.command, testing::EndsWith("integration-ab --workspace w --preset smoke --pairs 4 --steps 40 --no-checkpoint"));
+  story.ab("inconclusive").last().details["record"] = {{"n_needed", 6}};
+  EXPECT_THAT(assess(story.events, ask).next.command, testing::EndsWith("integration-ab --workspace w --preset smoke --pairs 8 --steps 40 --no-checkpoint"));
+  EXPECT_THAT(assess(Story().calibration(0.1).events, ask).next.command, testing::Not(HasSubstr("--steps")));
+}
+
+TEST(Assess, AnUnstableCalibrationIsShownAndNeitherItsShareNorItsNoiseIsUsed) {
+  auto story = Story().calibration(0.07, 0.006).verify();
+  story.calibration(0.005, 0.09).unstable();
+  const auto a = assess(story.events, request());
+  EXPECT_EQ(a.seam_share, 0.07);
+  EXPECT_EQ(a.delta_eff, 0.006);
+  EXPECT_EQ(a.answer, "ready-for-integration");
+  ASSERT_EQ(a.stale.size(), 1u);
+  EXPECT_THAT(a.stale.front().because, Contains("unstable: other processes used 1.50 processors meanwhile"));
+  // Alone it is as good as none.
+  const auto alone = assess(Story().calibration(0.005).unstable().events, request());
+  EXPECT_FALSE(alone.seam_share.has_value());
+  EXPECT_EQ(alone.answer, "needs-capture");
+}
+
 TEST(Assess, ANewerTraceSupersedesAJudgementThatHoldsNothingDown) {
   auto story = Story().capture().trace_profile(0.06).auto_review("high");
   EXPECT_EQ(assess(story.events, request()).relevance, "high");
@@ -526,6 +565,9 @@ std::vector<Demoted> demotions() {
       {"a newer diagnosis", seen().deep_profile("compute-bound", 0.4).deep_profile("compute-bound", 0.9), {"weak", "the deep-profile is not weak"}, true},
       {"a bound too small", Story().capture().trace_profile(0.004), {"the trace-profile leaves at most 0.40 % of the step to gain, and 0.50 % is needed: deprioritized"}, false},
       {"a bound that grew", Story().capture().trace_profile(0.004).trace_profile(0.02), {"leaves at most 0.40 %", "the trace-profile leaves up to 2.00 % of the step to gain"}, true},
+      {"a bound that shrank further", Story().capture().trace_profile(0.004).trace_profile(0.002), {"the trace-profile leaves at most 0.20 % of the step to gain"}, false},
+      {"a bound that grew and stays too small", Story().capture().trace_profile(0.002).trace_profile(0.004), {"the trace-profile leaves at most 0.40 % of the step to gain"}, false},
+      {"a share from the A/B of another kernel", Story().capture().trace_profile(0.004).of(kOther).ab("inconclusive").with_share(0.001).of(kCandidate).verify(), {"the integration-ab leaves at most 0.10 % of the step to gain"}, false},
       {"a bench that cannot matter", seen().verify().bench("improved", 0.95), {"the bench leaves at most 0.20 % of the step to gain"}, false},
   };
 }

@@ -25,6 +25,7 @@ struct Facts {
   bool came_back = false;               // from an A/B that a newer trace's larger share took back
   std::string mixed_because;            // reason of that conclusive A/B where it is mixed
   std::string ab_remedy;                // what the newest finished A/B says to do; empty: nothing
+  int64_t ab_pairs_needed = 0;          // pairs in all that would have decided that one; 0: not known
   std::optional<double> seam_share;
   bool captured = false;            // a current capture of this preset is on file
   bool capture_unprofiled = false;  // newer than the newest current trace-profile

@@ -54,8 +54,14 @@ void summarise(AaRecord& record) {
   record.leg_seconds = record.step_ns * 1e-9 * static_cast<double>(record.steps_per_leg);
   record.s_aa = stats::standard_deviation(record.log_ratios);
   record.delta_eff = stats::effective_delta(record.s_aa);
-  record.status = Status::ok;
+  if (const std::string why = why_unstable(record.s_aa, record.load); why.empty())
+    record.status = Status::ok;
+  else
+    fail(record, Status::unstable, why, kQuietMachine);
 }
+
+// On a device of its own a step does not wait for the host's processors.
+bool load_is_of_the_step(const AaRequest& request) { return !request.engine->readings(); }
 
 Outcome prepare(const AaRequest& request, const TrainerClient& trainer, AaRecord& record,
                 SeamLibraries& libraries, bool& takes_turns) {
@@ -73,20 +79,26 @@ Outcome prepare(const AaRequest& request, const TrainerClient& trainer, AaRecord
 
 // The first run of the session: discarded, and the measure of the leg.
 std::optional<LegFailure> find_leg_length(const AaRequest& request, bool takes_turns,
-                                          PairSession& session) {
+                                          PairSession& session, AaRecord& record) {
+  report(request.progress, {0, 0, "", fmt::format("first run of {}, discarded", request.preset)});
   session.set_steps(request.steps > 0 ? request.steps : kProbeSteps);
   auto probe = session.run_leg(Arm::baseline);
   if (auto* failure = std::get_if<LegFailure>(&probe)) return std::move(*failure);
-  const double step_ns = std::get<CompletedLeg>(probe).leg.step_ns;
+  const double step_ns = record.step_ns = std::get<CompletedLeg>(probe).leg.step_ns;
   if (request.steps <= 0) session.set_steps(steps_per_leg(step_ns, request.leg_seconds));
   if (takes_turns) session.cut_into_turns(turns_for(step_ns));
   return std::nullopt;
 }
 
 void measure(const AaRequest& request, bool takes_turns, PairSession& session, AaRecord& record) {
-  if (auto failure = find_leg_length(request, takes_turns, session)) return fail(record, *failure);
+  if (auto failure = find_leg_length(request, takes_turns, session, record)) return fail(record, *failure);
   record.steps_per_leg = session.steps();
   record.turns = session.plan().turn_count();
+  if (request.pairs == 0) {
+    record.status = Status::ok;
+    return;
+  }
+  const auto before = load_is_of_the_step(request) ? request.processor_time() : std::nullopt;
   for (int i = 0; i < request.pairs; ++i) {
     report(request.progress, {static_cast<double>(i), static_cast<double>(request.pairs), "pairs",
                               fmt::format("A/A pairs of {}", request.preset)});
@@ -95,6 +107,7 @@ void measure(const AaRequest& request, bool takes_turns, PairSession& session, A
     record.pairs.push_back(std::get<Pair>(std::move(outcome)));
     record.log_ratios.push_back(record.pairs.back().log_ratio);
   }
+  if (before) record.load = load_between(before, request.processor_time());
   summarise(record);
   if (request.samples.empty()) return;
   if (const auto kept = keep_samples(session, record.pairs, request.samples))
@@ -104,6 +117,15 @@ void measure(const AaRequest& request, bool takes_turns, PairSession& session, A
 }
 
 }  // namespace
+
+std::string why_unstable(double s_aa, const std::optional<MachineLoad>& load) {
+  if (load)
+    if (std::string why = disturbance(*load); !why.empty()) return why;
+  const double delta = stats::effective_delta(s_aa);
+  if (delta <= kLargestDeltaEff) return {};
+  return fmt::format("the A/A pairs scatter by {:.1f} %: no effect under {:.1f} % could be decided, and {:g} % is the most that makes sense",
+                     100 * s_aa, 100 * delta, 100 * kLargestDeltaEff);
+}
 
 std::map<std::string, double> mean_seam_share(const std::vector<Leg>& legs) {
   std::map<std::string, double> share;

@@ -2,11 +2,14 @@
 // which share of a step each seam has.
 #pragma once
 
+#include <lab/core/machine_load.hpp>
 #include <lab/core/progress.hpp>
 #include <lab/integration/pair_session.hpp>
 #include <lab/integration/seam_libraries.hpp>
 
+#include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,14 +27,22 @@ struct AaRequest {
   std::vector<std::string> trainer_arguments;   // before the protocol's own
   double leg_seconds = 0;                       // 0: chosen from the step time
   int64_t steps = 0;                            // 0: from leg_seconds
-  int pairs = kAaPairs;
+  int pairs = kAaPairs;                         // 0: the first run alone, whether it works and its step time
   uint64_t seed = 1;
   int64_t warmup_steps = kWarmupSteps;
   std::filesystem::path samples;                // store of raw samples; empty: none kept
   std::filesystem::path library_cache;          // empty: the builder's own
   double leg_timeout_seconds = 0;               // 0: from the first leg
+  std::function<std::optional<ProcessorTime>()> processor_time = read_processor_time;
   Progress progress;
 };
+
+// Beyond it an A/B decides not even the effects that relevance calls high.
+inline constexpr double kLargestDeltaEff = 0.05;
+inline constexpr const char* kQuietMachine = "calibrate again on a quiet machine: kernel-lab calibrate --aa";
+
+// Why such A/A pairs say nothing of the machine; empty: they do.
+std::string why_unstable(double s_aa, const std::optional<MachineLoad>& load);
 
 struct AaRecord : RecordHeader {
   static constexpr std::string_view kSchema = "integration-aa";
@@ -47,6 +58,7 @@ struct AaRecord : RecordHeader {
   double tokens_per_s = 0;                      // median of the legs
   int64_t peak_bytes = 0;                       // largest of the legs
   std::map<std::string, double> seam_share;     // mean over the legs
+  std::optional<MachineLoad> load;              // while the pairs ran
   std::string samples_file;
 
   template <class Self, class V>
@@ -64,11 +76,12 @@ struct AaRecord : RecordHeader {
     v("tokens_per_s", self.tokens_per_s, "median over the legs, stalls included");
     v("peak_bytes", self.peak_bytes, "largest peak memory of a leg");
     v("seam_share", self.seam_share, "share of the timed steps spent in each seam");
+    v("load", self.load, "what other processes did while the pairs ran, or null");
     v("samples_file", self.samples_file, "hash of the raw samples, or empty");
   }
 };
 
-// status ok, or error, execution_failed (aborted, fingerprint-mismatch), usage, build_failed.
+// status ok; unstable, when other work or too much noise lies over the pairs; or error, execution_failed (aborted, fingerprint-mismatch), usage, build_failed.
 AaRecord run_aa(const AaRequest& request);
 
 // Mean over legs of each seam's share.

@@ -164,6 +164,12 @@ class Comparison {
       record_.aa_log_ratios.push_back(std::get<Pair>(outcome).log_ratio);
     }
     record_.s_aa = stats::standard_deviation(record_.aa_log_ratios);
+    // A comparison that could decide nothing would still call everything equivalent.
+    if (const std::string why = why_unstable(record_.s_aa, std::nullopt); !why.empty()) {
+      input_.failure = "noisy-platform";
+      input_.failure_text = why;
+      input_.failure_remedy = "leave the machine alone and run again";
+    }
     return {};
   }
 
@@ -278,8 +284,10 @@ class Comparison {
   }
 
   void run_pairs(const stats::AbRule& rule) {
+    const auto before = request_.engine->readings() ? std::nullopt : request_.processor_time();
     input_.look = pairs_to_a_decision(*session_, rule, fmt::format("baseline against candidate, at most {} pairs", request_.max_pairs),
                                       [&](Pair pair) { record_.pairs.push_back(std::move(pair)); });
+    if (before) record_.load = load_between(before, request_.processor_time());
     if (input_.failure) return;
     for (const auto& run : session_->runs(Arm::candidate)) {
       Gate calls = candidate_ran(run, seam_, candidate_.at(seam_), calls_per_step_,
@@ -401,7 +409,11 @@ class Comparison {
     }
     if (baseline.empty()) return;
     record_.mean_log_total = stats::mean(totals);
-    record_.seam_share = mean_seam_share(baseline);
+    // Other work does not slow all parts of a step alike: a share beside it is none of the trainer's.
+    if (const std::string busy = record_.load ? disturbance(*record_.load) : ""; busy.empty())
+      record_.seam_share = mean_seam_share(baseline);
+    else
+      record_.notices.push_back(busy + ": the seams' shares of the step are not used");
     record_.baseline_tokens_per_s = stats::median(rate_before);
     record_.candidate_tokens_per_s = stats::median(rate_after);
     record_.gates.memory = memory_within(bytes_before, bytes_after);
@@ -467,12 +479,6 @@ void take_error(IntegrationRecord& record, const Error& error) {
 
 }  // namespace
 
-int rounded_look(int pairs) {
-  for (const int look : stats::kLooks)
-    if (pairs <= look) return look;
-  return stats::kLooks.back();
-}
-
 IntegrationRecord integration_ab(const IntegrationRequest& request) {
   const int64_t begin = monotonic_ns();
   auto record = new_record<IntegrationRecord>();
@@ -484,7 +490,7 @@ IntegrationRecord integration_ab(const IntegrationRequest& request) {
   record.tries = request.tries;
   record.seed = request.seed;
   record.warmup_steps = request.warmup_steps;
-  record.max_pairs = rounded_look(request.max_pairs);
+  record.max_pairs = stats::rounded_look(request.max_pairs);
   record.session = request.machine();
   record.identity.fingerprint_class = fingerprint_class(*request.engine).hash();
   IntegrationRequest rounded = request;

@@ -43,6 +43,7 @@ struct IntegrationRequest {
   std::filesystem::path divergence_cache;       // empty: under the lab's cache folder
   double leg_timeout_seconds = 0;               // 0: from the first leg
   std::function<FingerprintSession()> machine = current_session;
+  std::function<std::optional<ProcessorTime>()> processor_time = read_processor_time;
   Progress progress;
 };
 
@@ -89,7 +90,8 @@ struct IntegrationRecord : RecordHeader {
   double candidate_tokens_per_s = 0;
   int64_t baseline_peak_bytes = 0;              // medians over the legs
   int64_t candidate_peak_bytes = 0;
-  std::map<std::string, double> seam_share;     // of the baseline's steps
+  std::map<std::string, double> seam_share;     // of the baseline's steps; empty: measured beside other work
+  std::optional<MachineLoad> load;              // while the pairs ran
   SeamCalls calls_expected_per_step, calls_seen_per_step;
   std::optional<stats::AmdahlCheck> amdahl;     // with a bench ratio only
   LineChanges lines;
@@ -135,7 +137,8 @@ struct IntegrationRecord : RecordHeader {
     v("candidate_tokens_per_s", self.candidate_tokens_per_s, "median over the legs");
     v("baseline_peak_bytes", self.baseline_peak_bytes, "median over the legs");
     v("candidate_peak_bytes", self.candidate_peak_bytes, "median over the legs");
-    v("seam_share", self.seam_share, "share of the baseline's steps by seam");
+    v("seam_share", self.seam_share, "share of the baseline's steps by seam; empty: other work lay over the pairs");
+    v("load", self.load, "what other processes did while the pairs ran, or null");
     v("calls_expected_per_step", self.calls_expected_per_step, "by operation, as the trainer says");
     v("calls_seen_per_step", self.calls_seen_per_step, "by operation, in the candidate's first leg");
     v("amdahl", self.amdahl, "does the kernel's gain explain the step's? null without a bench");
@@ -157,8 +160,5 @@ struct IntegrationRecord : RecordHeader {
 // Statuses: validated, regressed, mixed, equivalent, inconclusive; needs_integration_adapter for a
 // target without a seam in the preset; build_failed; usage; error. `reason` is a short stable name.
 IntegrationRecord integration_ab(const IntegrationRequest& request);
-
-// 4, 8, 12 or 16: the look at or after `pairs`.
-int rounded_look(int pairs);
 
 }  // namespace kl

@@ -133,6 +133,41 @@ Result<std::vector<TrainerSeam>> TrainerClient::seams(std::string_view preset, c
   return read_list<TrainerSeam>(answer, "seams", program_);
 }
 
+Outcome TrainerClient::can_run(std::string_view name, std::string_view engine) const {
+  const auto list = presets();
+  if (!list.ok()) {
+    if (list.error().status == Status::missing_tool)
+      return make_error(Status::missing_tool, list.error().what, "give the path of a program that can be run (chmod +x it, if it is a script)");
+    if (list.error().status == Status::needs_integration_adapter) return list.error();
+    return make_error(Status::needs_integration_adapter, fmt::format("{} is no trainer: {}", program_.string(), list.error().what),
+                      "docs/trainer-protocol.md describes one; `kernel-lab trainer check -- PROGRAM` tries all of it");
+  }
+  KL_TRY(const TrainerPreset wanted, preset(name));
+  if (!wanted.device || *wanted.device == engine) return {};
+  std::vector<std::string> here;
+  for (const auto& other : *list)
+    if (!other.device || *other.device == engine) here.push_back(other.name);
+  return make_error(Status::missing_runtime, fmt::format("preset {} runs on engine {}, not on {}", name, *wanted.device, engine),
+                    fmt::format("--engine {} where it is usable; presets of {}: {}", *wanted.device, engine, fmt::join(here, ", ")));
+}
+
+Outcome TrainerClient::accepts(std::string_view preset, const Json& overrides) const {
+  if (overrides.empty()) return {};
+  const auto refused = seams(preset, overrides);
+  // A trainer that cannot answer without them either has another fault.
+  if (refused.ok() || !seams(preset).ok()) return {};
+  constexpr std::string_view kEnded = "exited with code ";
+  std::string words = refused.error().what;
+  if (const size_t ended = words.find(kEnded); ended != std::string::npos)
+    if (const size_t begin = words.find(": ", ended); begin != std::string::npos) words.erase(0, begin + 2);
+  const size_t line = words.find('\n');
+  std::string rest = line == std::string::npos ? "" : words.substr(line);
+  rest.erase(0, rest.find_first_not_of(" \n"));
+  while (!rest.empty() && rest.back() == '\n') rest.pop_back();
+  return make_error(Status::usage, fmt::format("--set: {}", words.substr(0, line)),
+                    rest.empty() ? fmt::format("{} seams --preset {} tells what it takes", program_.string(), preset) : rest);
+}
+
 Result<TrainerPath> TrainerClient::path(std::string_view preset, const Json& overrides,
                                         std::string_view seam) const {
   TrainerPath path;

@@ -83,6 +83,11 @@ class TrainerClient {
   // The preset's own path; where `seam` is off it and the trainer can open it, the opened one.
   Result<TrainerPath> path(std::string_view preset, const Json& overrides = Json::object(),
                            std::string_view seam = {}) const;
+  // The program can be started and speaks the protocol: missing_tool, needs_integration_adapter. It has
+  // the preset (usage), which is of this engine (missing_runtime).
+  Outcome can_run(std::string_view preset, std::string_view engine) const;
+  // It takes these preset fields with these values; else a usage error in its own words.
+  Outcome accepts(std::string_view preset, const Json& overrides) const;
   // Hash of the program file and the preset's description: part of the evidence's identity.
   Result<std::string> identity(const TrainerPreset& preset) const;
   // An Error only when the trainer could not be started or its stream not be read; whatever else

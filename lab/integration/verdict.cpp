@@ -24,7 +24,7 @@ IntegrationVerdict undecided(const VerdictInput& input) {
   const int64_t needed = look.n_to_decide;
   return {Status::inconclusive, "underpowered", speed_text(look),
           needed <= 16 && needed > input.max_pairs
-              ? fmt::format("about {} pairs would decide: --pairs {}", needed, needed)
+              ? fmt::format("about {} pairs would decide: --pairs {}", needed, stats::rounded_look(needed))
               : fmt::format("about {} pairs of this length would decide; a quieter machine or longer legs (--time-budget) need fewer", needed),
           needed};
 }

@@ -79,6 +79,10 @@ TEST(IntegrationVerdict, an_undecided_one_says_how_many_pairs_would_decide) {
   const auto verdict = integration_verdict(input);
   EXPECT_EQ(verdict.n_needed, 12);
   EXPECT_NE(verdict.remedy.find("--pairs 12"), std::string::npos) << verdict.remedy;
+  // The flag is a number of pairs that there is a look at.
+  input.look.n_to_decide = 6;
+  input.max_pairs = 4;
+  EXPECT_EQ(integration_verdict(input).remedy, "about 6 pairs would decide: --pairs 8");
 }
 
 }  // namespace

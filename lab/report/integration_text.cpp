@@ -64,7 +64,7 @@ std::string suite_text(const SuiteRecord& suite, const Style& style) {
 
 std::string aa_text(const AaRecord& record, const Style& style) {
   std::string text = fmt::format("{} preset {}: the trainer against itself\n", style.bold("A/A"), record.preset);
-  if (record.status == Status::ok) {
+  if (!record.log_ratios.empty()) {
     text += fmt::format("  {} pairs of {} steps ({} a leg, {} a step, {:.0f} tokens/s)\n", record.log_ratios.size(),
                         record.steps_per_leg, duration_text(record.leg_seconds),
                         duration_text(record.step_ns * 1e-9), record.tokens_per_s);
@@ -74,7 +74,7 @@ std::string aa_text(const AaRecord& record, const Style& style) {
     for (const auto& [seam, share] : record.seam_share) shares.row({seam, share_text(share)});
     text += shares.text(style);
   }
-  return text + verdict_line(style, record.status, record.reason, record.remedy);
+  return text;
 }
 
 }  // namespace kl

@@ -12,6 +12,7 @@ namespace kl {
 std::string integration_text(const IntegrationRecord& record, const Style& style);
 // A row a preset, and the verdict over all of them.
 std::string suite_text(const SuiteRecord& suite, const Style& style);
+// What the pairs say, without a verdict: that is calibrate's.
 std::string aa_text(const AaRecord& record, const Style& style);
 
 }  // namespace kl

@@ -105,6 +105,12 @@ AbLook aborted(int pairs, const AbRule& rule) {
 
 }  // namespace
 
+int rounded_look(int64_t pairs) {
+  for (const int look : kLooks)
+    if (pairs <= look) return look;
+  return kLooks.back();
+}
+
 double effective_delta(double aa_sd) {
   return std::max(kSmallestEffect, 2 * 2.131 * aa_sd / std::sqrt(kLastPairs));
 }

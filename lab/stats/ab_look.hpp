@@ -17,6 +17,9 @@ inline constexpr double kSmallestEffect = 0.005;  // log units
 inline constexpr double kNoiseStopFactor = 3;     // × the calibrated A/A SD
 inline constexpr double kFutilePower = 0.05;
 
+// 4, 8, 12 or 16: the look at or after `pairs`, else the last one.
+int rounded_look(int64_t pairs);
+
 // max(0.5 %, 2 · 2.131 · s_AA / √16): what 16 pairs can resolve on this machine.
 double effective_delta(double aa_sd);
 

@@ -1,5 +1,6 @@
 """Workspaces, disks and ledgers that are not as they should be, and commands that are killed."""
 
+import fcntl
 import json
 import os
 import pathlib
@@ -180,6 +181,49 @@ class Killed(LabTest):
         process.send_signal(signal.SIGINT)
         self.assertNotEqual(process.wait(timeout=30), 0)
         self.assert_no_worker_left()
+
+    def trainer_folders(self):
+        return sorted(path.name for path in self.scratch.iterdir() if path.name.startswith("kernel-lab-"))
+
+    def interrupted(self, number):
+        """calibrate --aa, ended by a signal as soon as a trainer runs."""
+        running = subprocess.Popen(self.command("calibrate", "--quick", "--aa", "--preset", "smoke"), cwd=self.folder,
+                                   env=dict(lab.ENVIRONMENT, TMPDIR=str(self.scratch)), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                   preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))  # a shell's & ignores it
+        end = time.monotonic() + 100
+        while not any(path.startswith("kernel-lab-turns") for path in self.trainer_folders()) and time.monotonic() < end:
+            time.sleep(0.02)
+        self.assertTrue(self.trainer_folders())
+        running.send_signal(number)
+        self.assertEqual(running.wait(timeout=30), -number)
+
+    def test_an_interrupted_trainer_run_leaves_no_folder(self):
+        self.scratch = self.folder / "scratch"
+        self.scratch.mkdir()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            with self.subTest(signal=number):
+                self.interrupted(number)
+                end = time.monotonic() + 10
+                while self.trainer_folders() and time.monotonic() < end:
+                    time.sleep(0.05)
+                self.assertEqual(self.trainer_folders(), [])
+                self.assertEqual(self.ledger_bytes(), b"")
+
+    def test_the_next_run_removes_what_a_killed_one_left(self):
+        self.scratch = self.folder / "scratch"
+        self.scratch.mkdir()
+        self.interrupted(signal.SIGKILL)
+        left = self.trainer_folders()
+        used = self.scratch / "kernel-lab-leg-living"
+        used.mkdir()
+        lock = os.open(used, os.O_RDONLY)
+        self.addCleanup(os.close, lock)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        for name in (*left, used.name):
+            os.utime(self.scratch / name, (1, 1))
+        subprocess.run(self.command("capture", "--output", "t/x", "--preset", "smoke", "--steps", "1"), cwd=self.folder,
+                       env=dict(lab.ENVIRONMENT, TMPDIR=str(self.scratch)), capture_output=True, timeout=100)
+        self.assertEqual(self.trainer_folders(), [used.name])
 
     def test_two_at_once_on_one_ledger_both_complete(self):
         self.workspace("one")

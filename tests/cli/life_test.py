@@ -2,6 +2,8 @@
 
 import hashlib
 import json
+import re
+import resource
 import shutil
 import unittest
 from pathlib import Path
@@ -60,6 +62,8 @@ class Life(LabTest):
         self.assertEqual(ready["status"], "patch-ready")
         self.assertEqual(tree(self.targets), before)
         self.assertNotIn("became the champion", Path(ready["report"]).read_text())
+        shown = self.lab("promote", "--workspace", "mine", "--preset", "smoke", "--force", "--why", "it's a test").stdout
+        self.assertIn("promote --workspace mine --preset smoke --apply --force --why 'it'\\''s a test'\n", shown)
 
         done = self.record("promote", "--workspace", "mine", "--apply", "--force", "--why", "a test of the tool")
         self.assertEqual(done["status"], "promoted")
@@ -144,6 +148,31 @@ class EveryRecord(LabTest):
         self.assertGreaterEqual(len(record["records"]), 3)
         self.assertEqual({one["status"] for one in record["records"]}, {"ok"})
 
+    def test_a_preset_that_cannot_run_here_is_refused_before_anything_is_measured(self):
+        for preset, code, words in (("smok", 2, ("smok", "smoke")), ("upstream", 5, ("upstream", "cuda"))):
+            for more in ([], ["--aa"]):
+                with self.subTest(preset=preset, more=more):
+                    done = self.lab("--engine", "cpu", "calibrate", "--quick", "--preset", preset, *more, timeout=20)
+                    self.assert_refused(done, code, *words)
+                    self.assertNotIn("copy bandwidth", done.stderr)
+        # A trainer that may not use memory.
+        tight = self.lab("calibrate", "--quick", "--preset", "cpu-strong",
+                         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (800 << 20, 800 << 20)))
+        self.assertNotEqual(tight.returncode, 0)
+        self.assertIn("cpu-strong", tight.stderr)
+        self.assertEqual(self.ledger_bytes(), b"")
+
+    def test_a_named_calibration_is_the_default_and_tells_its_stages(self):
+        before = self.lab("profile")
+        self.assertIn("no calibrated default preset", before.stderr)
+        done = self.lab("calibrate", "--quick", "--preset", "smoke")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stdout.count("verdict:"), 1, done.stdout)
+        for stage in ("does preset smoke run here?", "copy bandwidth"):
+            self.assertEqual(done.stderr.count(stage), 1, done.stderr)
+        self.assertNotIn("no calibrated default preset", self.lab("profile").stderr)
+        self.assertEqual(self.lab("--quiet", "calibrate", "--quick", "--preset", "smoke").stderr, "")
+
     def test_of_calibrate(self):
         record = self.record("calibrate", "--quick", "--preset", "smoke")
         self.assertEqual(record["schema"], "calibration")
@@ -156,13 +185,38 @@ class EveryRecord(LabTest):
         unverified = self.record("integration-ab", "--workspace", "mine", exit_code=3)
         self.assertEqual(unverified["status"], "refused")
         self.assertEqual(self.lab("verify", "--workspace", "mine").returncode, 0)
-        done = self.lab("--json", "integration-ab", "--workspace", "mine", "--steps", "3", "--pairs", "4",
-                        "--benchmark-skip-eval", "--no-checkpoint")
-        record = json.loads(done.stdout)
+        done = self.lab("integration-ab", "--workspace", "mine", "--steps", "3", "--pairs", "4", "--benchmark-skip-eval", "--no-checkpoint")
+        record = self.ledger_lines()[-1]["details"]["record"]
         self.assert_valid(record)
+        # An A/B that comes next is asked the way that this one was.
+        following = done.stdout.splitlines()[-1]
+        self.assertTrue(following.startswith("next: "), following)
+        if "integration-ab" in following:
+            for flag in ("--preset smoke", "--steps 3", "--no-checkpoint", "--benchmark-skip-eval"):
+                self.assertIn(flag, following)
+            told = re.search(r"would decide: --pairs (\d+)", done.stdout)
+            if told:
+                self.assertIn(f"--pairs {told[1]} ", following)
         exit_codes = {"validated": 0, "equivalent": 3, "mixed": 3, "regressed": 3, "inconclusive": 4}
         self.assertEqual(done.returncode, exit_codes[record["status"]], record["reason"])
         self.assertEqual(self.ledger_lines()[-1]["event_type"], "integration-ab")
+
+    def test_what_could_never_start_leaves_no_line(self):
+        self.workspace()
+        self.assertEqual(self.lab("verify", "--workspace", "mine", "--quick").returncode, 0)
+        plain = self.folder / "not-executable"
+        plain.write_text("#!/bin/sh\n")
+        kept = self.ledger_bytes()
+        ab = ("integration-ab", "--workspace", "mine", "--steps", "3", "--pairs", "4")
+        for trainer, code, word in (("", 2, "--trainer"), ("/bin/true", 5, "/bin/true"), ("/nonexistent", 5, "/nonexistent"),
+                                    (str(plain), 5, "not-executable"), ("no-such-program", 5, "no-such-program")):
+            for verb in (ab, ("integration-suite", *ab[1:], "--presets", "smoke")):
+                with self.subTest(verb=verb[0], trainer=trainer):
+                    self.assert_refused(self.lab(*verb, "--trainer", trainer), code, word)
+                    self.assertEqual(self.ledger_bytes(), kept)
+        foreign = self.lab("--engine", "cpu", *ab, "--preset", "upstream")
+        self.assert_refused(foreign, 5, "upstream", "cuda", "smoke")
+        self.assertEqual(self.ledger_bytes(), kept)
 
     def test_of_integration_suite(self):
         self.workspace()

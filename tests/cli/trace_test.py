@@ -65,7 +65,10 @@ class Captures(LabTest):
         record = self.capture("--set", "rows=2")
         self.assertEqual(record["trainer_start"]["config"]["rows"], 2)
         self.assertNotEqual(record["identity"]["trainer"], plain["identity"]["trainer"])
-        self.assertEqual(self.capture("--set", "rowz=2", exit_code=3)["status"], "capture-failed")
+        for setting, words in (("rowz=2", ("rowz", "rows")), ("rows=0", ("rows is 0",)), ("rows=many", ("many",))):
+            kept = self.ledger_bytes()
+            self.assert_refused(self.lab("capture", "--output", "t/x", "--preset", "smoke", "--set", setting), 2, *words)
+            self.assertEqual(self.ledger_bytes(), kept)
         self.assert_refused(self.lab("capture", "--output", "t/x", "--preset", "smoke", "--set", "rows"), 2, "FIELD=VALUE")
 
     def test_what_is_not_built_says_so_and_leaves_metadata(self):

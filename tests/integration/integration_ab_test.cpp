@@ -465,6 +465,7 @@ class RunAaTest : public FakeSetup {
     request.trainer_arguments = base.trainer_arguments;
     request.samples = base.samples;
     request.library_cache = base.library_cache;
+    request.processor_time = base.processor_time;
     return request;
   }
 };
@@ -483,6 +484,60 @@ TEST_F(RunAaTest, eight_pairs_give_the_noise_and_the_share_of_every_seam) {
   EXPECT_NEAR(static_cast<double>(record.steps_per_leg), 40, 1);
   EXPECT_EQ(fs::file_size(root_.path() / "counter"), 17u);  // one discarded, 8 pairs
   EXPECT_FALSE(record.samples_file.empty());
+}
+
+// Readings in which others fill so many processors.
+std::function<std::optional<ProcessorTime>()> others_use(double processors) {
+  auto taken = std::make_shared<int>(0);
+  return [=]() -> std::optional<ProcessorTime> {
+    const double seconds = 10.0 * (*taken)++;
+    return ProcessorTime{static_cast<int64_t>(1e9 * seconds), 100 + (1.5 + processors) * seconds, 1.5 * seconds};
+  };
+}
+
+TEST_F(RunAaTest, pairs_beside_other_work_are_unstable_and_keep_their_numbers) {
+  auto wanted = aa_request();
+  wanted.processor_time = others_use(1.0);
+  const auto record = run_aa(wanted);
+  EXPECT_EQ(record.status, Status::unstable);
+  EXPECT_THAT(record.reason, HasSubstr("other processes used 1.00 processors"));
+  EXPECT_THAT(record.remedy, HasSubstr("calibrate again on a quiet machine"));
+  EXPECT_EQ(record.log_ratios.size(), 8u);
+  EXPECT_DOUBLE_EQ(record.load.value().others_processors, 1.0);
+  wanted.processor_time = others_use(0.1);
+  EXPECT_EQ(run_aa(wanted).status, Status::ok);
+  wanted.processor_time = [] { return std::nullopt; };
+  EXPECT_EQ(run_aa(wanted).status, Status::ok);
+}
+
+TEST_F(RunAaTest, pairs_that_scatter_too_far_to_decide_anything_are_unstable) {
+  script["leg_noise"] = 0.2;
+  auto wanted = aa_request();
+  wanted.processor_time = others_use(0);
+  const auto record = run_aa(wanted);
+  EXPECT_EQ(record.status, Status::unstable);
+  EXPECT_THAT(record.reason, HasSubstr("scatter"));
+}
+
+TEST_F(IntegrationAbTest, shares_beside_other_work_are_not_used_and_the_verdict_stands) {
+  step_ratio(0.95);
+  auto wanted = request();
+  wanted.processor_time = others_use(1.0);
+  const auto record = integration_ab(wanted);
+  EXPECT_EQ(record.status, Status::validated) << record.explanation;
+  EXPECT_TRUE(record.seam_share.empty());
+  EXPECT_THAT(record.notices, testing::Contains(HasSubstr("shares of the step are not used")));
+}
+
+TEST_F(IntegrationAbTest, noise_that_would_call_everything_equivalent_decides_nothing) {
+  step_ratio(0.95);
+  script["leg_noise"] = 0.2;
+  auto wanted = request();
+  wanted.s_aa.reset();
+  const auto record = integration_ab(wanted);
+  EXPECT_EQ(record.status, Status::inconclusive) << record.explanation;
+  EXPECT_EQ(record.reason, "noisy-platform");
+  EXPECT_TRUE(record.pairs.empty());
 }
 
 TEST_F(RunAaTest, short_steps_make_short_legs_and_a_budget_makes_them_longer) {

@@ -1,10 +1,14 @@
 #include "session.hpp"
+#include "stages.hpp"
+#include "trainer_folders.hpp"
 
 #include <lab/bench/copy_ceiling.hpp>
 #include <lab/bench/gemm_rate.hpp>
+#include <lab/bench/steadiness.hpp>
 #include <lab/core/cache_size.hpp>
 #include <lab/core/clock.hpp>
 #include <lab/core/hash.hpp>
+#include <lab/core/shell.hpp>
 #include <lab/engine/fingerprint_class.hpp>
 #include <lab/integration/aa.hpp>
 #include <lab/report/figures.hpp>
@@ -78,6 +82,29 @@ Result<std::string> default_preset(const Context& context, const Catalogue& cata
   return chosen;
 }
 
+// What the clocks say of the A/A pairs. The device's own pace, its power limit with it, is what they measure.
+std::string disturbance_of_host(ClockSample before, ClockSample after) {
+  before.device_throttled.reset();
+  after.device_throttled.reset();
+  return disturbance(before, after, 0);
+}
+
+// One short run, before anything long: a preset that does not fit has no calibration.
+Outcome check_fits(const Context& context, const Catalogue& catalogue, const std::string& preset) {
+  KL_CHECK(TrainerClient(TrainerClient::builtin()).can_run(preset, context.engine->name()));
+  AaRequest probe;
+  probe.engine = context.engine;
+  probe.catalogue = &catalogue;
+  probe.preset = preset;
+  probe.steps = 1;
+  probe.pairs = 0;
+  probe.warmup_steps = 1;
+  report(context.progress, {0, 0, "", fmt::format("does preset {} run here?", preset)});
+  const AaRecord record = run_aa(probe);
+  if (record.status == Status::ok) return {};
+  return make_error(record.status, fmt::format("preset {} does not run here: {}", preset, record.reason), record.remedy);
+}
+
 Outcome add_noise(const Context& context, const Catalogue& catalogue, Calibration& calibration, std::string& text) {
   AaRequest request;
   request.engine = context.engine;
@@ -85,10 +112,19 @@ Outcome add_noise(const Context& context, const Catalogue& catalogue, Calibratio
   request.preset = calibration.preset;
   request.samples = context.samples().root();
   request.progress = context.progress;
-  const AaRecord record = run_aa(request);
-  if (record.status != Status::ok) return make_error(record.status, record.reason, record.remedy);
+  const ClockSampler clocks = clocks_of(*context.engine);
+  const ClockSample before = clocks();
+  AaRecord record = run_aa(request);
+  if (record.status == Status::ok)
+    if (const std::string why = disturbance_of_host(before, clocks()); !why.empty())
+      record.status = Status::unstable, record.reason = why, record.remedy = kQuietMachine;
+  if (record.status != Status::ok && record.status != Status::unstable)
+    return make_error(record.status, record.reason, record.remedy);
+  calibration.status = record.status;
+  calibration.reason = record.reason;
+  calibration.remedy = record.remedy;
   calibration.aa[record.preset] = {record.s_aa, static_cast<int64_t>(record.log_ratios.size()), record.delta_eff,
-                                   record.leg_seconds, record.steps_per_leg, record.log_ratios};
+                                   record.leg_seconds, record.steps_per_leg, record.log_ratios, record.load};
   calibration.seam_share[record.preset] = record.seam_share;
   calibration.leg_seconds = record.leg_seconds;
   calibration.identity = record.identity;
@@ -162,8 +198,15 @@ std::string figures_text(const DeviceFigures& f, bool host, const Style& style) 
 }
 
 Result<Answer> run_calibrate(Context& context, const Flags& flags) {
+  const TrainerFolders folders;
+  context.progress = told_by_stage(context);
   KL_CHECK(require_usable(context));
   const Catalogue catalogue = Catalogue::search(context.target_path);
+  std::string named;
+  if (!flags.preset.empty()) {
+    KL_TRY(named, choose_preset(context, flags.preset, ""));
+    KL_CHECK(check_fits(context, catalogue, named));
+  }
   const int64_t begun_ns = monotonic_ns();
   Calibration calibration = new_record<Calibration>();
   calibration.engine = context.engine->name();
@@ -186,7 +229,7 @@ Result<Answer> run_calibrate(Context& context, const Flags& flags) {
     answer.text += chosen.ok() ? fmt::format("default preset: {}\n", *chosen) + next_stronger_text(probes)
                                : fmt::format("no default preset: {}\n", chosen.error().what);
   } else {
-    KL_TRY(calibration.preset, choose_preset(context, flags.preset, ""));
+    calibration.preset = named;
   }
   if (flags.aa) KL_CHECK(add_noise(context, catalogue, calibration, answer.text));
   calibration.wall_seconds = static_cast<double>(monotonic_ns() - begun_ns) * 1e-9;
@@ -202,10 +245,15 @@ Result<Answer> run_calibrate(Context& context, const Flags& flags) {
   }
   KL_TRY(const LedgerEvent event, record_event(context, "calibration", calibration, "s_aa", noise, details));
   answer.record = to_json(calibration);
-  answer.text += verdict_line(context.style, calibration.status, fmt::format("kept in {}", context.ledger.string()));
+  const std::string kept = fmt::format("kept in {}", context.ledger.string());
+  answer.text += verdict_line(context.style, calibration.status,
+                              calibration.reason.empty() ? kept : fmt::format("{}; {}, where nothing uses its noise and shares", calibration.reason, kept),
+                              calibration.remedy);
   answer.exit_code = exit_code_of(calibration.status);
-  answer.next = flags.aa || calibration.preset.empty() ? command_line(context, "list-targets")
-                         : command_line(context, fmt::format("calibrate --aa --preset {}", calibration.preset));
+  const bool noise_known = flags.aa && calibration.status == Status::ok;
+  answer.next = noise_known || calibration.preset.empty()
+                    ? command_line(context, "list-targets")
+                    : command_line(context, fmt::format("calibrate{} --aa --preset {}", flags.quick ? " --quick" : "", shell_word(calibration.preset)));
   return answer;
 }
 

@@ -1,5 +1,7 @@
 #include "number_checks.hpp"
 #include "session.hpp"
+#include "stages.hpp"
+#include "trainer_folders.hpp"
 
 #include <lab/core/hash.hpp>
 #include <lab/core/shell.hpp>
@@ -63,6 +65,8 @@ Result<std::string> preset_of_program(const CaptureRequest& request, const std::
 }
 
 Result<Answer> run_capture(Context& context, const Flags& flags) {
+  const TrainerFolders folders;
+  context.progress = told_by_stage(context);
   const Catalogue catalogue = Catalogue::search(context.target_path);
   CaptureRequest request;
   Target target;
@@ -89,6 +93,8 @@ Result<Answer> run_capture(Context& context, const Flags& flags) {
     request.filed_under = fmt::format("external:{}", request.trainer.stem().string());
   }
   KL_TRY(request.overrides, overrides_of(flags.settings));
+  KL_CHECK(TrainerClient(request.trainer.empty() ? TrainerClient::builtin() : request.trainer, request.trainer_arguments)
+               .accepts(request.preset, request.overrides));
   if (request.target != nullptr) {
     KL_TRY(request.bench, newest_bench(context, request));
   }

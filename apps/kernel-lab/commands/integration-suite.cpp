@@ -1,4 +1,6 @@
 #include "integration_run.hpp"
+#include "stages.hpp"
+#include "trainer_folders.hpp"
 
 #include <lab/integration/integration_suite.hpp>
 #include <lab/report/integration_text.hpp>
@@ -38,6 +40,7 @@ Result<std::vector<Session>> open_sessions(Context& context, const Flags& flags)
   KL_TRY(const auto presets, suite_presets(context, flags.presets));
   for (const std::string& preset : presets) {
     KL_TRY(Session session, open_session(context, flags.ab.workspace, preset));
+    KL_CHECK(require_trainer(context, session, flags.ab));
     KL_CHECK(require_verified(context, session));
     sessions.push_back(std::move(session));
   }
@@ -45,6 +48,8 @@ Result<std::vector<Session>> open_sessions(Context& context, const Flags& flags)
 }
 
 Result<Answer> run_suite(Context& context, const Flags& flags) {
+  const TrainerFolders folders;
+  context.progress = told_by_stage(context);
   KL_CHECK(require_usable(context));
   KL_TRY(const std::vector<Session> sessions, open_sessions(context, flags));
   std::vector<IntegrationRecord> records;
@@ -64,7 +69,7 @@ Result<Answer> run_suite(Context& context, const Flags& flags) {
                                                {{"record", to_json(brief)}, {"against", suite.against}}));
   const Session& primary = sessions.front();
   KL_TRY(const Assessment after, assess_now(context, primary.catalogue, primary.target, primary.preset, primary.kernel(),
-                                            primary.workspace.folder.string()));
+                                            primary.workspace.folder.string(), nullptr, repeated_flags(flags.ab)));
   Answer answer;
   answer.record = to_json(suite);
   answer.text = suite_text(suite, context.style);

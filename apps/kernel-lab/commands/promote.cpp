@@ -4,6 +4,7 @@
 #include <lab/core/clock.hpp>
 #include <lab/core/files.hpp>
 #include <lab/core/hash.hpp>
+#include <lab/core/shell.hpp>
 #include <lab/flow/promotion.hpp>
 #include <lab/ledger/git_state.hpp>
 #include <lab/report/assessment_text.hpp>
@@ -58,6 +59,16 @@ Result<std::string> write_report(const Context& context, const Catalogue& catalo
   const fs::path file = folder / fmt::format("{}-{}-{}.html", assessment.target, assessment.engine, short_hash(assessment.candidate_hash));
   KL_CHECK(write_file_atomic(file, page_html(page)));
   return file.string();
+}
+
+// The line that does what this preview shows: without the same flags it would be another promotion, or a refused one.
+std::string apply_line(const Flags& flags) {
+  std::string line = flags.hash.empty() ? "promote --workspace " + shell_word(flags.workspace) : "promote --hash " + shell_word(flags.hash);
+  if (!flags.preset.empty()) line += " --preset " + shell_word(flags.preset);
+  line += " --apply";
+  if (flags.force) line += " --force";
+  if (!flags.why.empty()) line += " --why " + shell_word(flags.why);
+  return line;
 }
 
 Result<Answer> run_promote(Context& context, const Flags& flags) {
@@ -156,8 +167,7 @@ Result<Answer> run_promote(Context& context, const Flags& flags) {
   if (!flags.apply) {
     record.status = Status::patch_ready;
     leave_report(standing_now());
-    return answer_with(command_line(context, flags.hash.empty() ? fmt::format("promote --workspace {} --apply", flags.workspace)
-                                                                : fmt::format("promote --hash {} --apply", flags.hash)));
+    return answer_with(command_line(context, apply_line(flags)));
   }
   const auto applied = apply_promotion(request);
   if (!applied.ok()) {
