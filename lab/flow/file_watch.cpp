@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/inotify.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -14,6 +15,12 @@ namespace {
 
 constexpr int kQuietMs = 100;  // saves come as several events
 
+// Removed, though somebody holds it open, as a shell does that stands in it: the system tells of that only when they let go.
+bool is_gone(const std::filesystem::path& folder) {
+  struct stat about {};
+  return ::stat(folder.c_str(), &about) != 0 || about.st_nlink == 0;
+}
+
 }  // namespace
 
 Result<FileWatch> FileWatch::open(const std::filesystem::path& file) {
@@ -21,8 +28,8 @@ Result<FileWatch> FileWatch::open(const std::filesystem::path& file) {
   if (fd < 0)
     return make_error(Status::error, fmt::format("cannot watch files: {}", std::strerror(errno)),
                       "raise /proc/sys/fs/inotify/max_user_instances");
-  FileWatch watch(fd, file.filename().string());
   const auto folder = file.has_parent_path() ? file.parent_path() : std::filesystem::path(".");
+  FileWatch watch(fd, folder, file.filename().string());
   // Not IN_MODIFY: a file that is being written is not saved yet.
   constexpr uint32_t kMask = IN_CLOSE_WRITE | IN_CREATE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE |
                              IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR;
@@ -33,9 +40,10 @@ Result<FileWatch> FileWatch::open(const std::filesystem::path& file) {
 }
 
 FileWatch::FileWatch(FileWatch&& other) noexcept
-    : fd_(std::exchange(other.fd_, -1)), name_(std::move(other.name_)), touched_(other.touched_), gone_(other.gone_) {}
+    : fd_(std::exchange(other.fd_, -1)), folder_(std::move(other.folder_)), name_(std::move(other.name_)), touched_(other.touched_), gone_(other.gone_) {}
 FileWatch& FileWatch::operator=(FileWatch&& other) noexcept {
   std::swap(fd_, other.fd_);
+  std::swap(folder_, other.folder_);
   std::swap(name_, other.name_);
   std::swap(touched_, other.touched_);
   std::swap(gone_, other.gone_);
@@ -66,6 +74,7 @@ FileWatch::Event FileWatch::wait(int stop_fd) {
     const int ready = ::poll(fds, 2, touched_ ? kQuietMs : -1);
     if (ready > 0 && fds[1].revents != 0) return Event::stopped;
     if (ready > 0) read_events();
+    if (ready == 0) gone_ |= is_gone(folder_);
     if (gone_) return Event::folder_gone;
     if (ready == 0 && std::exchange(touched_, false)) return Event::touched;
   }

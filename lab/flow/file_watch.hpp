@@ -25,10 +25,12 @@ class FileWatch {
   void forget() { touched_ = false; }
 
  private:
-  FileWatch(int fd, std::string name) : fd_(fd), name_(std::move(name)) {}
+  FileWatch(int fd, std::filesystem::path folder, std::string name)
+      : fd_(fd), folder_(std::move(folder)), name_(std::move(name)) {}
   void read_events();
 
   int fd_ = -1;
+  std::filesystem::path folder_;
   std::string name_;
   bool touched_ = false;
   bool gone_ = false;

@@ -141,7 +141,9 @@ TEST_P(Cheat, uses_only_what_a_kernel_may) {
   const bool refused = kernel.rules == std::vector<std::string>{"forbidden-symbol"} ||
                        kernel.rules == std::vector<std::string>{"writable-static"};
   ASSERT_EQ(broken.has_value(), refused) << (broken ? broken->proof : "");
-  if (refused) EXPECT_EQ(broken->rule, kernel.rules[0]);
+  if (refused) {
+    EXPECT_EQ(broken->rule, kernel.rules[0]);
+  }
 }
 
 TEST_P(Cheat, gets_the_rule_it_breaks) {
