@@ -70,8 +70,7 @@ RepeatedFlags repeated_flags(const IntegrationFlags& flags) {
 }
 
 Outcome require_trainer(const Context& context, const Session& session, const IntegrationFlags& flags) {
-  if (flags.trainer.empty())
-    return make_error(Status::usage, "--trainer without a program", "--trainer builtin, or a program that speaks docs/trainer-protocol.md");
+  if (session.target.seam.empty()) return {};  // told so, whichever trainer was asked for
   return TrainerClient(trainer_program(flags)).can_run(session.preset, context.engine->name());
 }
 
@@ -80,7 +79,7 @@ Outcome require_verified(const Context& context, const Session& session) {
   KL_TRY(const bool verified, is_verified(context, session));
   if (!verified && !session.shapes.empty())
     return make_error(Status::refused, fmt::format("{} has not passed verify on preset {} as it is now", session.kernel().string(), session.preset),
-                      command_line(context, fmt::format("verify --workspace {} --quick --preset {}", session.workspace.folder.string(), session.preset)));
+                      command_line(context, fmt::format("verify --workspace {} --quick --preset {}", shell_word(session.workspace.folder.string()), session.preset)));
   return {};
 }
 
