@@ -185,7 +185,8 @@ class EveryRecord(LabTest):
         unverified = self.record("integration-ab", "--workspace", "mine", exit_code=3)
         self.assertEqual(unverified["status"], "refused")
         self.assertEqual(self.lab("verify", "--workspace", "mine").returncode, 0)
-        done = self.lab("integration-ab", "--workspace", "mine", "--steps", "3", "--pairs", "4", "--benchmark-skip-eval", "--no-checkpoint")
+        done = self.lab("integration-ab", "--workspace", "mine", "--steps", "3", "--pairs", "4", "--benchmark-skip-eval", "--no-checkpoint",
+                        timeout=540)  # beside other work its steps take many times as long
         record = self.ledger_lines()[-1]["details"]["record"]
         self.assert_valid(record)
         # An A/B that comes next is asked the way that this one was.
