@@ -29,6 +29,9 @@ Result<std::optional<stats::Interval>> bench_interval(const Context& context, co
   return newest;
 }
 
+// By --pairs, or by its older spelling.
+int last_look(const IntegrationFlags& flags) { return stats::rounded_look(flags.repeats > 0 ? flags.repeats : flags.pairs); }
+
 // A name without a folder is searched in PATH; a path stays what it is wherever the legs run.
 fs::path trainer_program(const IntegrationFlags& flags) {
   if (flags.trainer == "builtin") return TrainerClient::builtin();
@@ -57,8 +60,7 @@ void add_integration_flags(CLI::App& app, IntegrationFlags& flags) {
 RepeatedFlags repeated_flags(const IntegrationFlags& flags) {
   const IntegrationFlags usual;
   RepeatedFlags repeated;
-  const int pairs = flags.repeats > 0 ? std::max(4, flags.repeats) : flags.pairs;
-  if (pairs != usual.pairs) repeated.pairs = fmt::format(" --pairs {}", stats::rounded_look(pairs));
+  if (last_look(flags) != usual.pairs) repeated.pairs = fmt::format(" --pairs {}", last_look(flags));
   std::string& others = repeated.others;
   if (flags.trainer != usual.trainer) others += " --trainer " + shell_word(flags.trainer);
   if (flags.time_budget > 0) others += fmt::format(" --time-budget {:g}", flags.time_budget);
@@ -98,7 +100,7 @@ Result<RecordedAb> run_and_record_ab(Context& context, const Session& session, c
   if (flags.trainer != "builtin") request.trainer = trainer_program(flags);
   request.leg_seconds = flags.time_budget;
   request.steps = flags.steps;
-  request.max_pairs = stats::rounded_look(flags.repeats > 0 ? std::max(4, flags.repeats) : flags.pairs);
+  request.max_pairs = last_look(flags);
   if (session.calibration) {
     if (const auto noise = session.calibration->aa.find(session.preset); noise != session.calibration->aa.end()) {
       request.s_aa = noise->second.s_aa;

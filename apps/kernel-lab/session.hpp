@@ -31,8 +31,7 @@ Result<std::optional<Calibration>> calibration_on_file(const Context& context, c
                                                        const std::string& preset);
 
 // --preset, else the workspace's, else the calibrated default (chosen by probes, else the preset that was
-// calibrated by name), else `smoke` with a warning. An
-// unknown preset is a usage error with near matches.
+// calibrated by name), else `smoke` with a warning. An unknown preset is a usage error with near matches.
 // `external:NAME`, which no trainer runs, is refused.
 Result<std::string> choose_preset(const Context& context, const std::string& flag, const std::string& workspace_preset);
 

@@ -36,7 +36,7 @@ Result<RecordFile> read_record_file(const fs::path& file, std::span<const std::s
   if (header->schema_version != RecordHeader{}.schema_version)
     return refused(fmt::format("{} is a record of {} of version {}: this lab reads version {}", file.string(), schema,
                                header->schema_version, RecordHeader{}.schema_version));
-  return RecordFile{*header, std::move(*json)};
+  return RecordFile{file, *header, std::move(*json)};
 }
 
 }  // namespace kl

@@ -10,17 +10,17 @@ namespace kl {
 namespace {
 
 template <class Record>
-Result<ReadProfile> read_as(const fs::path& file, const std::string& remedy) {
-  KL_TRY(const Record record, read_record<Record>(file, remedy));
-  ReadProfile profile{record.schema, record.engine, record.preset, file.string(), "", record.status, record.candidates};
+Result<ReadProfile> read_as(const RecordFile& found, const std::string& remedy) {
+  KL_TRY(const Record record, record_in<Record>(found, remedy));
+  ReadProfile profile{record.schema, record.engine, record.preset, found.file.string(), "", record.status, record.candidates};
   if constexpr (requires { record.trace; }) profile.trace = record.trace;
   return profile;
 }
 
 Result<ReadProfile> read_either(const fs::path& file, std::span<const std::string_view> schemas, const std::string& remedy) {
   KL_TRY(const RecordFile found, read_record_file(file, schemas, remedy));
-  if (found.header.schema == ProfileRecord::kSchema) return read_as<ProfileRecord>(file, remedy);
-  return read_as<TraceProfileRecord>(file, remedy);
+  if (found.header.schema == ProfileRecord::kSchema) return read_as<ProfileRecord>(found, remedy);
+  return read_as<TraceProfileRecord>(found, remedy);
 }
 
 }  // namespace

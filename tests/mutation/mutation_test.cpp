@@ -143,6 +143,19 @@ TEST(Mutation, EverySeededBugIsCaught) {
   EXPECT_GT(everywhere.allclose + on_normal.most, 0) << "the comparison shows nothing";
 }
 
+// The mutant beside its target's champion, on the target's quick cases.
+VerifyRecord verified(const Mutant& bug, const Target& target) {
+  const Mutated mutated(bug);
+  EXPECT_TRUE(mutated.found()) << bug.name;
+  VerifyRequest request;
+  request.engine = &cpu();
+  request.target = &target;
+  request.kernel = mutated.path();
+  request.champion = target.champion(cpu()).value();
+  request.seed = 42;
+  return verify(request);
+}
+
 // In a sum of 32,000 terms that are rounded to bf16 the errors cancel so far that they stay within
 // the bound, which must allow f32 sums with room to spare. They stand out beside the champion's.
 TEST(Mutation, BFloat16InALongSumIsWorseThanTheChampion) {
@@ -152,14 +165,7 @@ TEST(Mutation, BFloat16InALongSumIsWorseThanTheChampion) {
   const auto bug = std::find_if(bugs.begin(), bugs.end(), [](const Mutant& mutant) {
     return mutant.name == "bf16_products_in_gradient" && mutant.target == "rmsnorm";
   });
-  const Mutated mutated(*bug);
-  VerifyRequest request;
-  request.engine = &cpu();
-  request.target = &target;
-  request.kernel = mutated.path();
-  request.champion = target.champion(cpu()).value();
-  request.seed = 42;
-  const VerifyRecord record = verify(request);
+  const VerifyRecord record = verified(*bug, target);
   EXPECT_EQ(record.status, Status::mismatch);
   EXPECT_EQ(record.rule, "worse-than-champion") << record.reason;
 }
@@ -168,17 +174,9 @@ TEST(Mutation, BFloat16InALongSumIsWorseThanTheChampion) {
 TEST(Mutation, AnElementThatIsLostInLongRowsOnlyIsCaught) {
   const Mutant bug{"rmsnorm", "last_of_long_row_lost", "c < plan.columns; ++c) y[c]",
                    "c + (plan.columns < 2000 ? 0 : 1) < plan.columns; ++c) y[c]"};
-  const Mutated mutated(bug);
-  ASSERT_TRUE(mutated.found());
-  const Target target = read_target(fs::path(KL_TARGETS) / bug.target).value();
-  VerifyRequest request;
-  request.engine = &cpu();
-  request.target = &target;
-  request.kernel = mutated.path();
-  request.champion = target.champion(cpu()).value();
-  request.seed = 42;
-  const VerifyRecord record = verify(request);
+  const VerifyRecord record = verified(bug, read_target(fs::path(KL_TARGETS) / bug.target).value());
   EXPECT_EQ(record.status, Status::mismatch) << record.reason;
+  ASSERT_TRUE(record.failing.has_value());
   EXPECT_EQ(record.failing->case_name.substr(0, 11), "list C=4097") << record.failing->case_name;
 }
 

@@ -16,6 +16,15 @@ struct Flags {
   std::vector<std::string> program;
 };
 
+// integration-ab starts a program without arguments of its own; capture any.
+std::string next_of(const Context& context, const TrainerCheckRecord& record) {
+  std::string program = shell_word(record.program);
+  if (record.arguments.empty())
+    return command_line(context, fmt::format("integration-ab --workspace DIR --trainer {} --preset {}", program, record.preset));
+  for (const auto& word : record.arguments) program += " " + shell_word(word);
+  return command_line(context, fmt::format("capture --output t --preset {} -- {}", record.preset, program));
+}
+
 Result<Answer> check(const Context& context, const Flags& flags) {
   KL_CHECK(require_usable(context));
   const Catalogue catalogue = Catalogue::search(context.target_path);
@@ -47,14 +56,7 @@ Result<Answer> check(const Context& context, const Flags& flags) {
                                   : record.reason,
                               record.remedy);
   answer.exit_code = exit_code_of(record.status);
-  if (record.status == Status::ok)
-    answer.next = command_line(context, request.arguments.empty()
-                                            ? fmt::format("integration-ab --workspace DIR --trainer {} --preset {}", shell_word(record.program), record.preset)
-                                            : fmt::format("capture --output t --preset {} -- {}{}", record.preset, shell_word(record.program), [&] {
-                                                std::string words;
-                                                for (const auto& word : request.arguments) words += " " + shell_word(word);
-                                                return words;
-                                              }()));
+  if (record.status == Status::ok) answer.next = next_of(context, record);
   return answer;
 }
 
