@@ -1,5 +1,6 @@
 // kernel-lab-train: the reference trainer as a program. Flags here, everything else in trainer/.
-#include <lab/core/near.hpp>
+#include <apps/command_line/number_checks.hpp>
+#include <apps/command_line/usage.hpp>
 #include <trainer/checkpoint.hpp>
 #include <trainer/derivative.hpp>
 #include <trainer/loss_curve.hpp>
@@ -13,12 +14,15 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
-#include <set>
 
 namespace {
 
 using namespace kl;
 using namespace kl::trainer;
+using app::no_empty_values;
+using app::seconds_check;
+using app::usage_error;
+using app::whole_number_check;
 
 struct Flags {
   std::string plan;
@@ -295,43 +299,21 @@ void add_preset_flags(CLI::App& app, Flags& flags) {
   app.add_option("--corpus", flags.corpus, "text, or a folder of token shards: as --set corpus=...");
 }
 
-CLI::Validator positive() {
-  return {[](std::string& text) {
-            double value = 0;
-            return CLI::detail::lexical_cast(text, value) && value > 0
-                       ? std::string()
-                       : "'" + text + "' is not a positive number";
-          },
-          ""};
-}
-
 void add_run_flags(CLI::App& app, Flags& flags) {
+  constexpr double kMonth = 30 * 86'400.0;
+  const CLI::Validator steps = whole_number_check(1, int64_t{1} << 40);
   add_preset_flags(app, flags);
-  app.add_option("--time", flags.seconds, "train for so many seconds")->check(positive());
-  app.add_option("--steps", flags.steps, "train for so many steps")->check(positive());
+  app.add_option("--time", flags.seconds, "train for so many seconds")->check(seconds_check(kMonth));
+  app.add_option("--steps", flags.steps, "train for so many steps")->check(steps);
   app.add_option("--events", flags.events, "append the event stream, JSON lines, to this file");
   app.add_option("--save", flags.save, "write the weights (safetensors) before evaluation");
   app.add_option("--checkpoint", flags.checkpoint,
                  "write the whole run here before evaluation and when it is stopped");
   app.add_option("--checkpoint-every", flags.checkpoint_every, "and after every so many steps")
-      ->check(positive());
+      ->check(steps);
   app.add_option("--resume", flags.resume,
                  "go on with the run of this checkpoint: its settings, steps and data");
   app.add_flag("--skip-eval", flags.skip_eval, "no evaluation at the end");
-}
-
-// Every word the program knows, for near matches of one that it does not.
-std::vector<std::string> vocabulary(const CLI::App& app) {
-  std::set<std::string> words;
-  const auto add_options = [&words](const CLI::App& a) {
-    for (const auto* option : a.get_options()) words.insert(option->get_name());
-  };
-  add_options(app);
-  for (const auto* sub : app.get_subcommands([](const CLI::App*) { return true; })) {
-    words.insert(sub->get_name());
-    add_options(*sub);
-  }
-  return {words.begin(), words.end()};
 }
 
 }  // namespace
@@ -358,6 +340,7 @@ int main(int argc, char** argv) {
       "  kernel-lab-train --plan plan.json                what `kernel-lab integration-ab` runs\n"
       "Data made elsewhere: set KERNEL_LAB_DATA to the folder that `data` printed there, or name with --corpus a folder\n"
       "of token shards (*_train_*.bin, *_val_*.bin: llm.c, modded-nanogpt), with --set vocab=50304 for GPT-2's.");
+  app.name("kernel-lab-train");
   app.set_version_flag("--version", KL_VERSION);
   app.require_subcommand(0, 1);
   app.add_option("--plan", flags.plan, "carry out a plan of the trainer protocol");
@@ -396,15 +379,9 @@ int main(int argc, char** argv) {
   } catch (const CLI::Success& success) {
     return app.exit(success);
   } catch (const CLI::ParseError& error) {
-    std::vector<std::string> unknown = app.remaining(true);
-    // A flag explains the words after it, so it is named first.
-    std::stable_partition(unknown.begin(), unknown.end(),
-                          [](const auto& word) { return word[0] == '-'; });
-    if (unknown.empty())
-      return fail(make_error(Status::usage, error.what(), "see kernel-lab-train --help"));
-    return fail(make_error(Status::usage, "unknown argument '" + unknown.front() + "'",
-                           suggestion(unknown.front(), vocabulary(app))));
+    return fail(usage_error(app, error));
   }
+  if (const Outcome given = no_empty_values(app); !given.ok()) return fail(given.error());
   if (*version_command) {
     fmt::print("{}\n", KL_VERSION);
     return 0;

@@ -1,6 +1,6 @@
 #include "integration_run.hpp"
-#include "number_checks.hpp"
 
+#include <apps/command_line/number_checks.hpp>
 #include <lab/core/hash.hpp>
 #include <lab/core/shell.hpp>
 

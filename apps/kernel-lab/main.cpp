@@ -2,8 +2,8 @@
 #include "command.hpp"
 #include "progress_bar.hpp"
 #include "records.hpp"
-#include "usage.hpp"
 
+#include <apps/command_line/usage.hpp>
 #include <lab/core/clock.hpp>
 #include <lab/core/installation.hpp>
 #include <lab/core/shell.hpp>

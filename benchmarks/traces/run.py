@@ -3,7 +3,7 @@
     python3 benchmarks/traces/run.py [--mb 2000] [--rows 10000000] [--hta-mb 200] [--folder FOLDER]
 
 Makes a kineto file of --mb MB, an nsys SQLite export of --rows kernels and as many calls, and reads each once with
-build/bin/read_trace, in a process of its own. --hta-mb 0 leaves HolisticTraceAnalysis (PyPI, in a virtual environment of its own) out.
+build/bin/read_trace, in a process of its own. (build/bin/attribute_ranges: 2 M kernels in 16 M ranges.) --hta-mb 0 leaves HolisticTraceAnalysis (PyPI, in a virtual environment of its own) out.
 """
 
 import argparse

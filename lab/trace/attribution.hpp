@@ -26,11 +26,23 @@ struct Attributed {
   Rule rule = Rule::none;
   std::string_view detail;  // of parent and name: which rule of its table
   double confidence = 0;
-  int64_t call = kNone;  // index of the host call that enqueued it
 };
 
-// By activity, in the model's order.
-std::vector<Attributed> attribute(const TraceModel& model);
+// By activity, in the model's order. What they worked on is few things, kept once each: activities are millions.
+class Attribution {
+ public:
+  size_t size() const { return which_.size(); }
+  const Attributed& operator[](size_t activity) const { return things_[which_[activity]]; }
+  // Index of the host call that enqueued it; kNone: not known.
+  int64_t call(size_t activity) const { return calls_[activity]; }
+
+ private:
+  friend Attribution attribute(const TraceModel& model);
+  std::vector<Attributed> things_;
+  std::vector<uint32_t> which_;
+  std::vector<int64_t> calls_;
+};
+Attribution attribute(const TraceModel& model);
 
 // A name alone, where there is no more.
 Attributed attribute_name(std::string_view kernel);

@@ -46,12 +46,9 @@ std::string_view words_of_part(std::string_view name) {
   return name;
 }
 
-IdleSplitter::IdleSplitter(const TraceModel& model, const std::vector<Attributed>& attributed) : model_(model) {
-  for (size_t i = 0; i < model.activities.size(); ++i) {
-    const DeviceActivity& item = model.activities[i];
-    items_[item.device].push_back({item.span.begin, attributed[i].call, item.graph_node != kNone});
-  }
-  const auto earlier = [](const Enqueued& a, const Enqueued& b) { return a.begin < b.begin; };
+IdleSplitter::IdleSplitter(const TraceModel& model, const Attribution& attributed) : model_(model), attributed_(attributed) {
+  for (size_t i = 0; i < model.activities.size(); ++i) items_[model.activities[i].device].push_back(static_cast<uint32_t>(i));
+  const auto earlier = [&](uint32_t a, uint32_t b) { return model.activities[a].span.begin < model.activities[b].span.begin; };
   for (auto& [device, items] : items_)
     if (!std::is_sorted(items.begin(), items.end(), earlier)) std::stable_sort(items.begin(), items.end(), earlier);
   std::map<int64_t, std::array<std::vector<Span>, 4>> any;
@@ -61,16 +58,17 @@ IdleSplitter::IdleSplitter(const TraceModel& model, const std::vector<Attributed
 }
 
 void IdleSplitter::add(int64_t device, const Spans& idle, BottleneckSplit& split, BottleneckSplit* in_graphs) const {
-  static const std::vector<Enqueued> kNothing;
+  static const std::vector<uint32_t> kNothing;
   const auto found = items_.find(device);
-  const std::vector<Enqueued>& items = found == items_.end() ? kNothing : found->second;
+  const std::vector<uint32_t>& items = found == items_.end() ? kNothing : found->second;
+  size_t next = 0;
   for (const Span& gap : idle) {
     // The item that ends the gap; behind the last one, the thread that enqueued that.
-    const auto next = std::partition_point(items.begin(), items.end(), [&](const Enqueued& e) { return e.begin < gap.end; });
-    const bool ends = next != items.end() && next->begin == gap.end;
-    const int64_t call = ends ? next->call : next != items.begin() ? std::prev(next)->call : kNone;
+    next = lower_bound_from(items.size(), next, [&](size_t i) { return model_.activities[items[i]].span.begin < gap.end; });
+    const bool ends = next < items.size() && model_.activities[items[next]].span.begin == gap.end;
+    const int64_t call = ends ? attributed_.call(items[next]) : next > 0 ? attributed_.call(items[next - 1]) : kNone;
     add(gap, ends, call, split);
-    if (in_graphs != nullptr && ends && next->in_graph) add(gap, ends, call, *in_graphs);
+    if (in_graphs != nullptr && ends && model_.activities[items[next]].graph_node != kNone) add(gap, ends, call, *in_graphs);
   }
 }
 
@@ -84,11 +82,12 @@ void IdleSplitter::add(const Span& gap, bool ends, int64_t call, BottleneckSplit
   const int64_t enqueued = ends ? std::clamp(launch.span.begin, gap.begin, gap.end) : gap.end;
   (launch.kind == CallKind::copy ? split.idle_copy_ns : split.idle_launch_ns) += gap.end - enqueued;
   const Span before{gap.begin, enqueued};
-  Spans rest;
-  if (before.length() > 0) rest.push_back(before);
+  if (before.length() == 0) return;
+  Spans rest = {before};
   const auto& kinds = calls_.at(launch.thread);
   const auto take = [&](CallKind kind, int64_t& part) {
     const auto candidates = near(kinds[static_cast<size_t>(kind)], before);
+    if (candidates.empty()) return;
     part += length(intersect(rest, candidates));
     rest = subtract(rest, candidates);
   };

@@ -72,22 +72,17 @@ Bottleneck judge(const BottleneckSplit& split, int64_t items, const std::vector<
 // Idle time of a device by what the host did meanwhile. `attributed` is attribute(model); both outlive this.
 class IdleSplitter {
  public:
-  IdleSplitter(const TraceModel& model, const std::vector<Attributed>& attributed);
+  IdleSplitter(const TraceModel& model, const Attribution& attributed);
   // Adds `idle` to `split`; of it, what ends with a kernel of a captured graph, which nothing launches, to `in_graphs`, too.
   void add(int64_t device, const Spans& idle, BottleneckSplit& split, BottleneckSplit* in_graphs = nullptr) const;
 
  private:
-  // An item of the device and the call that enqueued it.
-  struct Enqueued {
-    int64_t begin;
-    int64_t call;  // kNone: not known
-    bool in_graph;
-  };
   // `ends`: an item begins where the gap ends; `call` enqueued it, or else the last item before.
   void add(const Span& gap, bool ends, int64_t call, BottleneckSplit& split) const;
 
   const TraceModel& model_;
-  std::map<int64_t, std::vector<Enqueued>> items_;         // by device, in order
+  const Attribution& attributed_;
+  std::map<int64_t, std::vector<uint32_t>> items_;         // by device: activities in the order of their begins
   std::map<int64_t, std::array<Spans, 4>> calls_;          // by thread, each kind apart
 };
 

@@ -26,7 +26,9 @@ Spans union_of(std::vector<Span> any) {
   return any;
 }
 
-Spans unite(std::span<const Span> a, std::span<const Span> b) {
+Spans unite(Spans a, Spans b) {
+  if (a.empty()) return b;
+  if (b.empty()) return a;
   std::vector<Span> all;
   all.reserve(a.size() + b.size());
   std::merge(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(all), earlier);
@@ -48,6 +50,7 @@ Spans intersect(std::span<const Span> a, std::span<const Span> b) {
 
 Spans subtract(std::span<const Span> a, std::span<const Span> b) {
   Spans rest;
+  rest.reserve(a.size() + b.size());
   size_t j = 0;
   for (Span s : a) {
     while (j < b.size() && b[j].end <= s.begin) ++j;

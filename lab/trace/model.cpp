@@ -61,12 +61,15 @@ Spans TraceModel::window() const {
   std::vector<Span> spans;
   for (const Range& range : ranges)
     if (range.kind == RangeKind::step) spans.push_back(range.span);
-  const bool each = steps_are_the_window && !spans.empty();
+  if (!spans.empty() && steps_are_the_window) return union_of(std::move(spans));
+  Span whole{INT64_MAX, INT64_MIN};
+  const auto reach = [&whole](const Span& span) {
+    if (span.length() > 0) whole = {std::min(whole.begin, span.begin), std::max(whole.end, span.end)};
+  };
+  for (const Span& span : spans) reach(span);
   if (spans.empty())
-    for (const DeviceActivity& item : activities) spans.push_back(item.span);
-  Spans merged = union_of(std::move(spans));
-  if (merged.empty() || each) return merged;
-  const Span whole{merged.front().begin, merged.back().end};
+    for (const DeviceActivity& item : activities) reach(item.span);
+  if (whole.length() == 0) return {};
   if (!chosen) return {whole};
   return {{std::max(whole.begin, chosen->begin), std::min(whole.end, chosen->end)}};
 }

@@ -61,7 +61,7 @@ int64_t not_launched(const BottleneckSplit& split) { return split.idle_launch_ns
 
 }  // namespace
 
-OpportunityFinder::OpportunityFinder(const TraceModel& model, const std::vector<Attributed>& attributed, const IdleSplitter& splitter)
+OpportunityFinder::OpportunityFinder(const TraceModel& model, const Attribution& attributed, const IdleSplitter& splitter)
     : model_(model), splitter_(splitter), order_(order_of(model.activities)) {
   for (size_t i = 0; i < attributed.size(); ++i) pointwise_.push_back(is_pointwise(model.activities[i], attributed[i]));
 }

@@ -44,7 +44,7 @@ inline constexpr int64_t kLeastRun = 3;
 // Fed device by device, with what the summary knows already.
 class OpportunityFinder {
  public:
-  OpportunityFinder(const TraceModel& model, const std::vector<Attributed>& attributed, const IdleSplitter& splitter);
+  OpportunityFinder(const TraceModel& model, const Attribution& attributed, const IdleSplitter& splitter);
   // `window`: what counts; `idle`: of it, where the device did nothing.
   void add_device(int64_t device, const Spans& window, const Spans& idle, int64_t exposed_copy_ns);
   // The largest first; none that gains nothing, and none at all where idle time is unknown time. `split`: of all devices;

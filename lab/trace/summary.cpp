@@ -43,15 +43,13 @@ class Window {
   Spans spans_;
 };
 
-struct Unions {
-  Spans kernels, busy;
-};
-
-DeviceSummary summarise_device(const TraceModel& model, const Window& window, const Device& device, Unions& unions) {
+// `busy`: when the device did anything.
+DeviceSummary summarise_device(const TraceModel& model, const Window& window, const Device& device, Spans& busy) {
   DeviceSummary d;
   d.index = device.index;
   d.name = device.name;
   std::vector<Span> kernels, copies, others;
+  kernels.reserve(model.activities.size());
   for (const DeviceActivity& item : model.activities) {
     if (item.device != device.index) continue;
     const int64_t ns = window.inside(item.span);
@@ -65,14 +63,14 @@ DeviceSummary summarise_device(const TraceModel& model, const Window& window, co
       d.copy_sum_ns += ns;
     }
   }
-  unions.kernels = union_of(std::move(kernels));
-  const Spans copied = union_of(std::move(copies));
-  unions.busy = unite(unite(unions.kernels, copied), union_of(std::move(others)));
-  d.kernel_union_ns = length(unions.kernels);
-  d.copy_union_ns = length(copied);
-  d.exposed_copy_ns = length(subtract(copied, unions.kernels));
-  d.busy_union_ns = length(unions.busy);
-  if (!unions.busy.empty()) d.span_ns = unions.busy.back().end - unions.busy.front().begin;
+  kernels = union_of(std::move(kernels));
+  copies = union_of(std::move(copies));
+  d.kernel_union_ns = length(kernels);
+  d.copy_union_ns = length(copies);
+  d.exposed_copy_ns = length(subtract(copies, kernels));
+  busy = unite(unite(std::move(kernels), std::move(copies)), union_of(std::move(others)));
+  d.busy_union_ns = length(busy);
+  if (!busy.empty()) d.span_ns = busy.back().end - busy.front().begin;
   d.idle_ns = length(window.spans()) - d.busy_union_ns;
   return d;
 }
@@ -116,7 +114,7 @@ struct SeamSpans {
 };
 
 // Families, seams and kernels are sums over the same activities.
-void summarise_work(const TraceModel& model, const Window& window, const std::vector<Attributed>& attributed,
+void summarise_work(const TraceModel& model, const Window& window, const Attribution& attributed,
                     bool with_kernels, Summary& summary) {
   std::map<std::string_view, FamilySpans> families;
   std::map<std::string_view, SeamSpans> seams;
@@ -218,24 +216,24 @@ Summary summarise(const TraceModel& model, bool with_kernels) {
   const Window window(model.window());
   summary.window_ns = length(window.spans());
   for (const Range& range : model.ranges) summary.steps += range.kind == RangeKind::step;
-  const std::vector<Attributed> attributed = attribute(model);
+  const Attribution attributed = attribute(model);
   BottleneckSplit split, in_graphs;
   Spans busy;
   int64_t items = 0, busy_ns = 0;
   const IdleSplitter splitter(model, attributed);
   OpportunityFinder opportunities(model, attributed, splitter);
   for (const Device& device : model.devices) {
-    Unions unions;
-    const DeviceSummary d = summarise_device(model, window, device, unions);
+    Spans device_busy;
+    const DeviceSummary d = summarise_device(model, window, device, device_busy);
     items += d.kernels + d.copies;
     busy_ns += d.busy_union_ns;
     split.whole_ns += summary.window_ns;
     split.kernel_ns += d.kernel_union_ns;
     split.exposed_copy_ns += d.busy_union_ns - d.kernel_union_ns;
-    const Spans idle = subtract(window.spans(), unions.busy);
+    const Spans idle = subtract(window.spans(), device_busy);
     splitter.add(device.index, idle, split, &in_graphs);
     opportunities.add_device(device.index, window.spans(), idle, d.exposed_copy_ns);
-    busy = unite(busy, unions.busy);
+    busy = unite(std::move(busy), std::move(device_busy));
     summary.devices.push_back(d);
   }
   summary.host = summarise_host(model, window, busy);

@@ -220,7 +220,8 @@ TEST(attribution, what_only_prepares_an_operators_work_is_not_that_work) {
   b.device(0, "a");
   const auto family = [&](std::string_view op, std::string_view kernel) {
     b.kernel(0, 10, 0, 7, kNone, kernel).op = b.model.names.id(op);
-    const Attributed to = attribute(b.model).back();
+    const Attribution all = attribute(b.model);
+    const Attributed& to = all[all.size() - 1];
     return std::string(to.family) + " " + rule_text(to);
   };
   EXPECT_EQ(family("aten::cudnn_convolution", "void cudnn::ops::nchwToNhwcKernel<__half, __half, float, false, true>(int)").substr(0, 13), "data_movement");

@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+import subprocess
 import unittest
 
 import lab
@@ -76,6 +77,22 @@ class Values(LabTest):
     def test_a_flag_of_another_program_is_not_the_labs(self):
         done = self.lab("capture", "--output", "t", "--", "/nowhere/trainer", "--json")
         self.assertEqual((done.stdout, "/nowhere/trainer" in done.stderr), ("", True), done)
+
+
+class Trainer(LabTest):
+    """kernel-lab-train judges its command line as kernel-lab does."""
+
+    def test_values_that_no_flag_can_take(self):
+        for words in (["--time", "nan"], ["--time", "1e308"], ["--time", "0"], ["--steps", "2.5"], ["--steps", "-1"],
+                      ["--steps", "9" * 300], ["train", "--checkpoint-every", "0"], ["--preset", ""], ["--set", "rows=2.5"],
+                      ["--set", "seed=many"], ["--stpes", "3"], ["trian"], ["eval"], ["curve", "a", "b"]):
+            with self.subTest(words=words):
+                done = subprocess.run([str(lab.HOME / "bin/kernel-lab-train"), *words], cwd=self.folder, env=lab.ENVIRONMENT,
+                                      timeout=60, capture_output=True, text=True)
+                self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr[-500:])
+                self.assertEqual(len(done.stderr.splitlines()), 2, done.stderr)  # what is wrong, and a remedy
+                self.assertLess(len(done.stderr), 500)
+        self.assertEqual(list(self.folder.iterdir()), [])
 
 
 class Help(LabTest):

@@ -1,7 +1,7 @@
-#include "number_checks.hpp"
 #include "session.hpp"
 #include "verify_run.hpp"
 
+#include <apps/command_line/number_checks.hpp>
 #include <lab/bench/bench.hpp>
 #include <lab/core/hash.hpp>
 #include <lab/core/shell.hpp>

@@ -1,8 +1,8 @@
-#include "number_checks.hpp"
 #include "session.hpp"
 #include "stages.hpp"
 #include "trainer_folders.hpp"
 
+#include <apps/command_line/number_checks.hpp>
 #include <lab/core/hash.hpp>
 #include <lab/core/shell.hpp>
 #include <lab/integration/capture.hpp>

@@ -1,6 +1,6 @@
-#include "number_checks.hpp"
 #include "session.hpp"
 
+#include <apps/command_line/number_checks.hpp>
 #include <lab/bench/deep_profile.hpp>
 #include <lab/core/near.hpp>
 #include <lab/flow/profile.hpp>

@@ -1,7 +1,7 @@
-#include "number_checks.hpp"
 #include "records.hpp"
 #include "session.hpp"
 
+#include <apps/command_line/number_checks.hpp>
 #include <lab/core/shell.hpp>
 #include <lab/flow/profile.hpp>
 

@@ -1,7 +1,7 @@
-#include "number_checks.hpp"
 #include "records.hpp"
 #include "session.hpp"
 
+#include <apps/command_line/number_checks.hpp>
 #include <lab/ledger/upkeep.hpp>
 #include <lab/report/figures.hpp>
 #include <lab/report/table.hpp>

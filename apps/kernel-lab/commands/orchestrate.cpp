@@ -1,6 +1,6 @@
-#include "number_checks.hpp"
 #include "session.hpp"
 
+#include <apps/command_line/number_checks.hpp>
 #include <lab/core/record_file.hpp>
 #include <lab/flow/plan.hpp>
 #include <lab/flow/profile.hpp>

@@ -1,6 +1,6 @@
-#include "number_checks.hpp"
 #include "target_facts.hpp"
 
+#include <apps/command_line/number_checks.hpp>
 #include <lab/core/clock.hpp>
 #include <lab/core/shell.hpp>
 #include <lab/flow/profile.hpp>

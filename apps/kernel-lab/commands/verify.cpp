@@ -1,8 +1,8 @@
-#include "number_checks.hpp"
 #include "session.hpp"
 #include "verify_champions.hpp"
 #include "verify_run.hpp"
 
+#include <apps/command_line/number_checks.hpp>
 #include <lab/core/shell.hpp>
 #include <lab/flow/external.hpp>
 #include <lab/report/verify_text.hpp>

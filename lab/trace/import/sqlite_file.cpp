@@ -39,6 +39,7 @@ Result<SqliteFile> SqliteFile::open(const std::filesystem::path& path) {
   Statement page(raw, "PRAGMA page_size");
   std::error_code code_of_size;
   const auto bytes = static_cast<int64_t>(std::filesystem::file_size(path, code_of_size));
+  if (!code_of_size) file.bytes_ = bytes;
   if (page.good() && page.step() == SQLITE_ROW && !code_of_size && bytes % page.integer(0).value_or(1) != 0)
     file.cut_short_ = fmt::format("the file ends after {} bytes, inside a page: it is cut short", bytes);
   return file;
@@ -65,6 +66,13 @@ std::vector<std::string> SqliteFile::with_suffix(const std::string& stem) const 
     if (rest.empty() || id) found.push_back(name);
   }
   return found;
+}
+
+size_t SqliteFile::expected_rows(const std::string& table) const {
+  constexpr int64_t kLeastRow = 16;  // bytes: a row's header and two moments
+  Statement last(database_.get(), fmt::format("SELECT max(rowid) FROM \"{}\"", table));
+  if (!has(table) || !last.good() || last.step() != SQLITE_ROW) return 0;
+  return static_cast<size_t>(std::clamp<int64_t>(last.integer(0).value_or(0), 0, bytes_ / kLeastRow));
 }
 
 std::set<std::string> SqliteFile::columns_of(std::string_view table) const {

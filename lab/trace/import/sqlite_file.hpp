@@ -30,6 +30,9 @@ class SqliteFile {
   // The tables called `stem`, or `stem`, '_' and a unique id.
   std::vector<std::string> with_suffix(const std::string& stem) const;
 
+  // For memory to be asked for once: the table's largest row id, but no more rows than the file has room for.
+  size_t expected_rows(const std::string& table) const;
+
   // Calls row(statement) for every row of the table, if there is one; it answers false for one that makes no sense.
   // What is missing, damaged or senseless becomes a gap of `model`.
   template <class Row>
@@ -62,6 +65,7 @@ class SqliteFile {
   Database database_;
   std::set<std::string> tables_;
   std::string cut_short_;
+  int64_t bytes_ = 0;
 };
 
 inline std::optional<Span> span_of(const Statement& s, int begin, int end) { return sensible_span(s.integer(begin), s.integer(end)); }

@@ -65,6 +65,12 @@ class Reader {
   void rows(const std::string& table, const std::vector<Column>& wanted, Row row) {
     for (const std::string& version : file_.versions_of(table)) file_.rows(model_, version, wanted, row);
   }
+  template <class Item>
+  void expect(std::vector<Item>& items, const std::string& table) {
+    size_t more = 0;
+    for (const std::string& version : file_.versions_of(table)) more += file_.expected_rows(version);
+    items.reserve(items.size() + more);
+  }
   Labels labels(const std::string& table, std::span<const std::string_view> otherwise) {
     Labels found;
     for (size_t i = 0; i < otherwise.size(); ++i) found[static_cast<int64_t>(i)] = otherwise[i];
@@ -143,6 +149,7 @@ class Reader {
       const auto it = id ? all.find(*id) : all.end();
       return it == all.end() ? std::string("Unknown") : it->second;
     };
+    expect(model_.activities, table);
     rows(table,
          {{"start"}, {"end"}, {"deviceId"}, {"streamId", false}, {"correlationId", false}, {"globalPid", false},
           {"graphNodeId", false}, {"ordinal", false}, {"bytes", false}, {kernels ? "demangledName" : "nameId", false},
@@ -167,7 +174,7 @@ class Reader {
              item.name = model_.names.id(fmt::format("Memcpy {} ({} -> {})", label(copies, s.integer(12)), label(memories, s.integer(13)),
                                                      label(memories, s.integer(14))));
            if (const auto op = s.integer(11)) item.op = name_of(op);
-           ordinals_.push_back(or_none(s, 7));
+           if (own_) ordinals_.push_back(or_none(s, 7));
            model_.activities.push_back(item);
            return true;
          });
@@ -188,7 +195,7 @@ class Reader {
            item.correlation = or_none(s, 4);
            item.process = s.integer(5).value_or(0);
            item.name = model_.names.id(fmt::format("CUDA graph {}", s.integer(6).value_or(0)));
-           ordinals_.push_back(kNone);
+           if (own_) ordinals_.push_back(kNone);
            model_.activities.push_back(item);
            ++replays;
            return true;
@@ -211,6 +218,7 @@ class Reader {
   }
 
   void calls() {
+    expect(model_.calls, "CUPTI_ACTIVITY_KIND_RUNTIME");
     rows("CUPTI_ACTIVITY_KIND_RUNTIME", {{"start"}, {"end"}, {"globalTid", false}, {"correlationId", false}, {"nameId"}},
          [&](const Statement& s) {
            HostCall call;

@@ -36,15 +36,15 @@ TEST_F(NsysTest, a_kernel_joins_the_call_of_its_process) {
   ASSERT_TRUE(model.ok()) << model.error().what;
   EXPECT_EQ(model->format, "nsys");
   const auto attributed = attribute(*model);
-  EXPECT_EQ(attributed[0].call, 0);
-  EXPECT_EQ(attributed[1].call, 1);
+  EXPECT_EQ(attributed.call(0), 0);
+  EXPECT_EQ(attributed.call(1), 1);
   EXPECT_EQ(model->names[model->activities[0].name], "void k<float>(float*)");
 }
 
 TEST_F(NsysTest, without_processes_the_correlation_alone_joins) {
   const auto model = read(database(strings() + kernels() + calls() + "ALTER TABLE CUPTI_ACTIVITY_KIND_KERNEL DROP COLUMN globalPid"));
   ASSERT_TRUE(model.ok());
-  EXPECT_EQ(attribute(*model)[0].call, 0);
+  EXPECT_EQ(attribute(*model).call(0), 0);
 }
 
 TEST_F(NsysTest, later_versions_of_a_table_are_read) {
@@ -126,7 +126,7 @@ TEST_F(NsysTest, ids_that_repeat_and_missing_strings_do_no_harm) {
                                    "INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME SELECT * FROM CUPTI_ACTIVITY_KIND_RUNTIME"));
   ASSERT_TRUE(model.ok());
   EXPECT_EQ(model->names[model->calls[0].name], "string 3");
-  EXPECT_EQ(attribute(*model)[0].call, 0) << "of calls with one id, the first";
+  EXPECT_EQ(attribute(*model).call(0), 0) << "of calls with one id, the first";
 }
 
 TEST_F(NsysTest, cut_or_damaged_anywhere_there_is_a_named_outcome) {

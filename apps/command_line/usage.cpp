@@ -1,4 +1,4 @@
-#include "usage.hpp"
+#include <apps/command_line/usage.hpp>
 
 #include <lab/core/near.hpp>
 

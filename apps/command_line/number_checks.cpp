@@ -1,4 +1,4 @@
-#include "number_checks.hpp"
+#include <apps/command_line/number_checks.hpp>
 
 #include <fmt/format.h>
 
@@ -8,8 +8,6 @@
 
 namespace kl::app {
 namespace {
-
-constexpr double kDay = 86'400;
 
 template <class T>
 std::optional<T> whole(const std::string& text) {
@@ -26,11 +24,11 @@ std::string shown(const std::string& text) {
 
 }  // namespace
 
-CLI::Validator seconds_check() {
-  return {[](std::string& text) -> std::string {
+CLI::Validator seconds_check(double most) {
+  return {[most](std::string& text) -> std::string {
             const auto value = whole<double>(text);
-            if (value && std::isfinite(*value) && *value > 0 && *value <= kDay) return {};
-            return fmt::format("{} is no number of seconds above 0 and up to {:.0f}", shown(text), kDay);
+            if (value && std::isfinite(*value) && *value > 0 && *value <= most) return {};
+            return fmt::format("{} is no number of seconds above 0 and up to {:.0f}", shown(text), most);
           },
           ""};
 }

@@ -8,8 +8,8 @@
 
 namespace kl::app {
 
-// Above 0, to a day.
-CLI::Validator seconds_check();
+// Above 0.
+CLI::Validator seconds_check(double most = 86'400);
 CLI::Validator whole_number_check(int64_t least, int64_t most);
 // 0 to 2^64 - 1.
 CLI::Validator seed_check();
