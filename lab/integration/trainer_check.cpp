@@ -272,8 +272,11 @@ class ProtocolTrial {
     plan.ranges = RangeRequest{1, 2, 1};
     std::string fault;
     const auto ran = run(plan, fault);
+    constexpr const char* kNoTrace = "capture has no trace of it";
+    const bool refused = ran && ran->error && ran->steps.empty();
+    if (refused) return void(add("ranges", kAbsent, ran->error->what, kNoTrace));
     if (!fault.empty()) return void(add("ranges", kWrong, "the run " + fault));
-    if (ran->ranges.empty()) return void(add("ranges", kAbsent, "no `ranges` events", "capture has no trace of it"));
+    if (ran->ranges.empty()) return void(add("ranges", kAbsent, "no `ranges` events", kNoTrace));
     int64_t dropped = 0;
     size_t written = 0;
     for (const TrainerRanges& step : ran->ranges) {

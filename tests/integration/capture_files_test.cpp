@@ -108,7 +108,7 @@ TEST_F(CaptureTest, a_step_without_its_ranges_is_a_failed_capture) {
 }
 
 TEST_F(CaptureTest, a_trainer_that_writes_no_ranges_is_named) {
-  script["ranges"] = false;
+  script["ranges"] = "ignored";
   const CaptureRecord record = captured(capture_request());
   EXPECT_EQ(record.status, Status::capture_unavailable);
   EXPECT_THAT(record.reason, HasSubstr("fake_trainer wrote no `ranges` events"));

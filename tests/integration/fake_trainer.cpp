@@ -109,6 +109,7 @@ class Run {
     const bool perturbed = plan_.contains("perturb");
     if (perturbed && script_.value("perturb", "works") == "refused")
       return error("this trainer does not perturb");
+    if (plan_.contains("ranges") && script_.value("ranges", "written") == "refused") return error("this trainer writes no ranges");
     start();
     if (plan_.contains("snapshots") && script_.value("replay", true))
       for (const auto& step : plan_["snapshots"]["steps"])
@@ -172,7 +173,7 @@ class Run {
 
   // Steps have 100 us; three calls of the seam and a product fill 90 of them.
   bool records(int timed) const {
-    if (!plan_.contains("ranges") || !script_.value("ranges", true) || timed == arm_.value("unrecorded_at", -1)) return false;
+    if (!plan_.contains("ranges") || script_.value("ranges", "written") == "ignored" || timed == arm_.value("unrecorded_at", -1)) return false;
     const Json& wanted = plan_["ranges"];
     const int first = wanted.at("first"), count = wanted.at("steps"), every = wanted.value("every", 1);
     return timed >= first && (timed - first) % every == 0 && (timed - first) / every < count;

@@ -62,7 +62,9 @@ TEST_F(TrainerCheckTest, a_trainer_that_speaks_it_all_is_ok) {
 TEST_F(TrainerCheckTest, what_it_leaves_out_is_absent_and_not_wrong) {
   const auto absent = [&](const char* name, const char* found) { expect(name, "absent", found); };
   absent("turns", "do not take turns");
-  script["ranges"] = false;
+  script["ranges"] = "refused";
+  absent("ranges", "writes no ranges");
+  script["ranges"] = "ignored";
   absent("ranges", "no `ranges` events");
   script["perturb"] = "refused";
   absent("perturb", "does not perturb");
