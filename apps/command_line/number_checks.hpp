@@ -8,7 +8,7 @@
 
 namespace kl::app {
 
-// Above 0.
+// Above 0, to `most`: a day where nothing else is said.
 CLI::Validator seconds_check(double most = 86'400);
 CLI::Validator whole_number_check(int64_t least, int64_t most);
 // 0 to 2^64 - 1.

@@ -40,7 +40,8 @@ std::vector<int64_t> calls_of(const TraceModel& model) {
   return calls;
 }
 
-// Of one thread: indices in the model, sorted by begin, the longer first. A trace may have many millions of ranges.
+// Of one thread: indices in the model, sorted by begin, the longer first. A trace may have many millions of ranges, but not
+// 2^32: they would take 200 GB.
 using Indices = std::vector<uint32_t>;
 struct Thread {
   Indices ranges, operators, calls;
