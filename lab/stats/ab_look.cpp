@@ -41,13 +41,16 @@ bool noisier_than_calibrated(const AbLook& look, const AbRule& rule) {
 // What this look says: a decision, or next_look.
 void judge(AbLook& look, const AbRule& rule) {
   const bool last = look.look == static_cast<int>(kLooks.size());
-  if (noisier_than_calibrated(look, rule)) {
-    look.decision = AbDecision::inconclusive;
-    look.reason = "noisy-platform";
-  } else if (look.interval.below(-look.delta)) {
+  const bool noisy = noisier_than_calibrated(look, rule);
+  // The calibrated δ describes another machine: these pairs are held to the one their own scatter gives.
+  if (noisy) look.delta = std::max(rule.delta, effective_delta(look.sd));
+  if (look.interval.below(-look.delta)) {
     look.decision = AbDecision::faster;
   } else if (look.interval.above(look.delta)) {
     look.decision = AbDecision::slower;
+  } else if (noisy) {
+    look.decision = AbDecision::inconclusive;
+    look.reason = "noisy-platform";
   } else if (look.interval.inside(-look.delta, look.delta)) {
     look.decision = AbDecision::equivalent;
   } else {

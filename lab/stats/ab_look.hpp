@@ -49,7 +49,7 @@ struct AbLook {
   int pairs = 0;         // that this look used
   int next_pairs = 0;    // run up to this many pairs and ask again; 0: finished
   bool futile = false;   // the last look could hardly decide
-  double delta = 0;
+  double delta = 0;      // the rule's; from `sd` where that is beyond the noise stop
   double mean_log_ratio = 0;
   double sd = 0;
   double critical_t = 0;
@@ -73,7 +73,7 @@ struct AbLook {
     v("pairs", self.pairs, "pairs this look used");
     v("next_pairs", self.next_pairs, "pairs at the next look; 0: finished");
     v("futile", self.futile, "the last look could hardly decide");
-    v("delta", self.delta, "effective delta, log units");
+    v("delta", self.delta, "effective delta, log units; from sd where that is over three times the A/A pairs'");
     v("mean_log_ratio", self.mean_log_ratio, "mean of log(candidate / baseline); negative: faster");
     v("sd", self.sd, "standard deviation of the pairs, n-1");
     v("critical_t", self.critical_t, "critical t of this look");

@@ -185,6 +185,34 @@ TEST(DecidePairs, NoiseStopsAPlatformThatIsNotTheCalibratedOne) {
   EXPECT_EQ(decide_pairs(spread(4, 0.0, 0.0059), rule).reason, "");
 }
 
+// Beyond three times the calibrated SD δ is what this scatter could resolve, 2 · 2.131 · s / √16, so that the first
+// look decides from (4.73 / √4 + 1.06550) · s = 3.43050 · s on.
+TEST(DecidePairs, TheNoiseStopLeavesWhatIsFarBeyondTheNoiseDecided) {
+  const AbRule rule{.delta = 0.005, .aa_sd = 0.002};
+  constexpr double kSd = 0.1;
+  for (const double sign : {-1.0, 1.0}) {
+    const auto over = decide_pairs(spread(4, sign * 0.34306, kSd), rule);
+    EXPECT_EQ(over.decision, sign < 0 ? AbDecision::faster : AbDecision::slower);
+    EXPECT_DOUBLE_EQ(over.delta, effective_delta(kSd));
+    const auto under = decide_pairs(spread(4, sign * 0.34304, kSd), rule);
+    EXPECT_EQ(under.decision, AbDecision::inconclusive);
+    EXPECT_EQ(under.reason, "noisy-platform");
+  }
+}
+
+// As seen of a kernel that made a step three to four times faster, on a quiet machine: the scatter of a ratio of
+// 0.27 is not that of two equal arms.
+TEST(DecidePairs, AStepFourTimesFasterIsFasterThoughItsRatioScatters) {
+  const std::array pairs = {std::log(0.31), std::log(0.25), std::log(0.27), std::log(0.25)};
+  const auto look = decide_pairs(pairs, {.delta = 0.0245, .aa_sd = 0.023});
+  ASSERT_GT(look.sd, kNoiseStopFactor * 0.023);
+  EXPECT_EQ(look.decision, AbDecision::faster);
+}
+
+TEST(DecidePairs, ScatterBelowTheStopLeavesDeltaAsItWasCalibrated) {
+  EXPECT_DOUBLE_EQ(decide_pairs(spread(4, -0.1, 0.0059), {.delta = 0.005, .aa_sd = 0.002}).delta, 0.005);
+}
+
 TEST(DecidePairs, FutilityStopsWhatTheLastLookCouldHardlyDecide) {
   // SD 2 % against δ 0.5 %: at 16 pairs the interval is ± 1.3 %, so nothing near 0 can be called.
   const auto pairs = spread(12, 0.001, 0.02);
