@@ -222,15 +222,15 @@ struct TourCommand {
 
 struct TourEnding {
   std::string kernel;
-  std::string expected;  // answer that the story is about
+  std::string expected;  // answer or state that the story is about
   std::string reached;
   std::string sentence;
 
   template <class Self, class V>
   static void describe(Self& self, V& v) {
     v("kernel", self.kernel, "what was tried");
-    v("expected", self.expected, "answer the story is about");
-    v("reached", self.reached, "answer of promotion-check at its end");
+    v("expected", self.expected, "answer or state the story is about");
+    v("reached", self.reached, "that of promotion-check at its end");
     v("sentence", self.sentence, "why");
   }
 };

@@ -37,7 +37,8 @@ struct Shape {
   std::vector<std::string> with = {};  // optional tensors that are there
 };
 
-// What the trainer's `cpu-balanced` calls, and twice the rows of twice the width.
+// What the trainer's `cpu-balanced` calls, and twice the rows of twice the width. Of the forwards that stay under 70 %
+// of a copy there, also what no last-level cache of today holds a share of: where memory is the ceiling.
 const Shape kShapes[] = {
     {"rmsnorm", {{"N", 1024}, {"C", 256}}},
     {"rmsnorm", {{"N", 1024}, {"C", 256}}, {"w", "dw"}},
@@ -52,11 +53,15 @@ const Shape kShapes[] = {
     {"rotary_embedding", {{"B", 4}, {"T", 256}, {"H", 2}, {"K", 2}, {"D", 128}, {"D2", 64}}},
     {"qk_rmsnorm", {{"B", 4}, {"T", 256}, {"H", 2}, {"K", 2}, {"D", 128}}},
     {"rope_qk_fused", {{"B", 4}, {"T", 256}, {"H", 2}, {"K", 2}, {"D", 128}, {"D2", 64}}},
+    {"rope_qk_fused", {{"B", 16}, {"T", 2048}, {"H", 4}, {"K", 4}, {"D", 128}, {"D2", 64}}},
     {"layernorm", {{"N", 1024}, {"C", 256}}},
+    {"layernorm", {{"N", 1 << 17}, {"C", 256}}},
     {"logits_softcap", {{"N", 1024}, {"V", 8192}}},
     {"cross_entropy_prelude", {{"N", 1024}, {"V", 8192}}},
+    {"cross_entropy_prelude", {{"N", 8192}, {"V", 8192}}},
     {"reduce", {{"N", 1}, {"C", 8 << 20}}},
     {"softmax", {{"N", 8}, {"T", 256}, {"K", 256}}},
+    {"softmax", {{"N", 128}, {"T", 512}, {"K", 512}}},
     {"matmul_epilogue", {{"M", 1024}, {"K", 256}, {"P", 256}}, {"residual"}},
     {"matmul_epilogue", {{"M", 1024}, {"K", 1024}, {"P", 256}}, {"residual"}},
     {"matmul_epilogue", {{"M", 1024}, {"K", 256}, {"P", 8192}}},

@@ -438,6 +438,16 @@ TEST(Assess, EvidenceGoesStaleWhenAnythingItDependsOnChanges) {
   EXPECT_THAT(other_champion.stale.at(0).because, Contains("champion changed"));
 }
 
+TEST(Assess, WhatAKernelWasPromotedOnSaysThatItsChampionIsTheOneReplaced) {
+  const auto a = assess(Story().calibration(0.1).verify().bench("improved", 0.5).ab("validated").events, with_champion(kCandidate));
+  ASSERT_EQ(a.answer, "already-champion");
+  ASSERT_FALSE(a.stale.empty());
+  for (const auto& line : a.stale) {
+    if (line.event_type == "calibration") continue;
+    EXPECT_THAT(line.because, testing::ElementsAre("it is against the champion that this kernel replaced")) << line.event_type;
+  }
+}
+
 TEST(Assess, AFieldThatOnlyTheEventLacksIsAReason) {
   auto story = Story().calibration(0.1).verify();
   story.last().identity.harness = "";

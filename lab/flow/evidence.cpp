@@ -52,8 +52,10 @@ std::vector<std::string> stale_reasons(const LedgerEvent& event, const Identity&
     const std::string& then = event.identity.*field.member;
     const std::string& current = now.*field.member;
     if (current.empty() || then == current) continue;
-    reasons.push_back(then.empty() ? fmt::format("{} not recorded", field.name)
-                                   : std::string(field.changed));
+    const bool promoted = field.member == &Identity::baseline && !then.empty() && event.identity.kernel == current;
+    reasons.push_back(promoted       ? "it is against the champion that this kernel replaced"
+                      : then.empty() ? fmt::format("{} not recorded", field.name)
+                                     : std::string(field.changed));
   }
   return reasons;
 }

@@ -28,7 +28,7 @@ std::vector<Limit> limits_of(const TraceProfileRecord& profile) {
   const auto& s = profile.summary;
   const double known = std::clamp(1 - s.unknown_share, 0.0, 1.0);
   const double steps = std::min(1.0, static_cast<double>(s.steps) / kEnoughSteps);
-  const Limit of_steps{steps, fmt::format("{} steps, {} are enough", s.steps, kEnoughSteps)};
+  const Limit of_steps{steps, fmt::format("{} step{}, {} are enough", s.steps, s.steps == 1 ? "" : "s", kEnoughSteps)};
   if (profile.attributed_by != "families")
     return {{std::clamp(s.covered_share, 0.0, 1.0) * known, fmt::format("{:.1f} % of the window is attributed", 100 * s.covered_share * known)},
             of_steps};

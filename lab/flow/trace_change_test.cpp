@@ -20,7 +20,7 @@ struct Filed {
     record.summary.steps = 1;
     record.summary.bottleneck.split.kernel_ns = kernel_ns;
     record.summary.bottleneck.split.idle_unknown_ns = 100 - kernel_ns;
-    if (status == Status::ok) {
+    if (kernel_ns > 0) {
       record.summary.families.resize(1);
       record.summary.families[0].family = "norm";
       record.summary.families[0].kernel_sum_ns = kernel_ns;
@@ -53,10 +53,10 @@ TEST(trace_change, is_between_the_last_two_traces_from_their_records) {
 
 TEST(trace_change, passes_over_other_machines_the_same_trace_and_failures) {
   const auto change =
-      Filed().profile("a", 40).profile("b", 50, "elsewhere").profile("c", 60, "here", Status::insufficient_trace_data).profile("d", 70).profile("d", 70).change();
+      Filed().profile("a", 40).profile("b", 50, "elsewhere").profile("c", 60, "here", Status::insufficient_trace_data).profile("empty", 0).profile("d", 70).profile("d", 70).change();
   ASSERT_TRUE(change);
   EXPECT_EQ(change->before_id, "0");
-  EXPECT_EQ(change->after_id, "4");
+  EXPECT_EQ(change->after_id, "5");
 }
 
 TEST(trace_change, needs_two) {

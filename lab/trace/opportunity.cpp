@@ -111,7 +111,8 @@ std::vector<Opportunity> OpportunityFinder::found(const BottleneckSplit& split, 
     list.push_back(std::move(one));
   };
   add(fusion_, kLaunchFusion, not_launched(run_gaps_),
-      fmt::format("{} runs of {} short pointwise kernels, each gap at least as long as the kernels beside it", fusion_.runs, fusion_.kernels));
+      fmt::format("{} run{} of {} short pointwise kernels, each gap at least as long as the kernels beside it", fusion_.runs,
+                  fusion_.runs == 1 ? "" : "s", fusion_.kernels));
   // Between the kernels of a run the host is late because of launching alone, whatever it does between two calls.
   const auto of_launching = [](const BottleneckSplit& all, const BottleneckSplit& runs) {
     return all.idle_launch_ns + not_launched(runs) - runs.idle_launch_ns;

@@ -41,7 +41,7 @@ TEST(opportunity, short_pointwise_kernels_with_gaps_as_long_as_they_could_be_fus
   EXPECT_EQ(fusion.kernels, 5);
   EXPECT_EQ(fusion.kernel_ns, 50'000);
   EXPECT_NEAR(fusion.share, 40.0 / 90, 1e-12);
-  EXPECT_THAT(fusion.reason, HasSubstr("1 runs of 5 short pointwise kernels"));
+  EXPECT_THAT(fusion.reason, HasSubstr("1 run of 5 short pointwise kernels"));
 }
 
 TEST(opportunity, a_gap_shorter_than_a_neighbour_is_no_reason_to_fuse) {
@@ -67,6 +67,15 @@ TEST(opportunity, where_another_stream_works_nothing_is_lost) {
   ModelBuilder b = chain(5, 10, 10);
   b.kernel(0, 55, 0, 9, kNone, "some_kernel");
   EXPECT_EQ(gain(summarise(b.model), kLaunchFusion), 15'000);
+}
+
+// Streams are numbered anew on each device: stream 7 of the other one works in this one's gaps and is no neighbour.
+TEST(opportunity, each_device_has_its_own_runs) {
+  ModelBuilder b = chain(5, 10, 10);
+  b.device(1, "other card");
+  for (int64_t begin = 10; begin < 90; begin += 20) b.kernel(begin, begin + 10, 1, 7, kNone, kAdd);
+  const Summary s = summarise(b.model);
+  EXPECT_EQ(gain(s, kLaunchFusion), 40'000 + 30'000);
 }
 
 TEST(opportunity, a_captured_graph_launches_nothing_more) {

@@ -177,7 +177,7 @@ class Imported(LabTest):
         events.append({"ph": "X", "cat": "gpu_memcpy", "name": "Memcpy HtoD", "pid": 0, "tid": 8, "ts": 120, "dur": 30, "args": {"device": 0, "stream": 8}})
         self.write("eager.json", json.dumps({"schemaVersion": 1, "traceEvents": events}))
         told = self.lab("trace-profile", "--trace", "eager.json")
-        self.assertIn("credited: launch_fusion with 27.00 %: 1 runs of 10 short pointwise kernels", told.stdout)
+        self.assertIn("credited: launch_fusion with 27.00 %: 1 run of 10 short pointwise kernels", told.stdout)
         profile = json.loads((self.folder / "eager.trace-profile.json").read_text())
         self.assert_valid(profile)
         self.assertEqual({o["name"]: o["gain_ns"] for o in profile["summary"]["opportunities"]},

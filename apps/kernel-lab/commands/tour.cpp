@@ -137,7 +137,7 @@ Result<TourEnding> good_kernel(Guide& guide, const fs::path& folder) {
   KL_TRY(const Json now, guide.ask({"promotion-check", "--target", "loss_prelude", "--workspace", "better"}));
   const Json ab = newest_line(before, "integration", "integration-ab");
   const bool measured = ab.is_object() && ab["metric_value"].is_number();
-  return TourEnding{"fused loss_prelude", "already-champion", now.value("answer", ""),
+  return TourEnding{"fused loss_prelude", "promoted", now.value("state", ""),
                 fmt::format("the trainer itself got faster ({}), every gate passed, and promote --apply made it the champion",
                             measured ? percent_text(ab["metric_value"].get<double>()) : "by an amount not on record")};
 }
