@@ -387,11 +387,13 @@ class Comparison {
       return;
     }
     const bool decided = look.decision != stats::AbDecision::inconclusive && look.decision != stats::AbDecision::next_look;
+    const IntegrationVerdict open = undecided(look, request_.max_pairs);
     record_.status = decided ? Status::mixed : Status::inconclusive;
-    record_.reason = decided ? "shadowed" : look.reason.empty() ? "underpowered" : look.reason;
+    record_.reason = decided ? "shadowed" : open.reason;
+    record_.n_needed = decided ? 0 : open.n_needed;
     record_.explanation = fmt::format("faster than the champion of its seam, but {} than the path that the preset runs: {}",
                                       decided ? "not faster" : "not shown to be faster", gain);
-    record_.remedy = decided ? "a gain for the kernel alone: use a preset whose path has this seam" : "run again, with more pairs";
+    record_.remedy = decided ? "a gain for the kernel alone: use a preset whose path has this seam" : open.remedy;
   }
 
   void summarise_legs() {

@@ -13,8 +13,9 @@ std::string speed_text(const stats::AbLook& look) {
                      look.pairs, 100 * look.delta);
 }
 
-IntegrationVerdict undecided(const VerdictInput& input) {
-  const auto& look = input.look;
+}  // namespace
+
+IntegrationVerdict undecided(const stats::AbLook& look, int max_pairs) {
   if (look.reason == "noisy-platform")
     return {Status::inconclusive, "noisy-platform",
             fmt::format("the pairs scatter by {:.2f} %, over three times this machine's A/A noise; {}",
@@ -23,11 +24,13 @@ IntegrationVerdict undecided(const VerdictInput& input) {
             look.n_to_decide};
   const int64_t needed = look.n_to_decide;
   return {Status::inconclusive, "underpowered", speed_text(look),
-          needed <= 16 && needed > input.max_pairs
+          needed <= 16 && needed > max_pairs
               ? fmt::format("about {} pairs would decide: --pairs {}", needed, stats::rounded_look(needed))
               : fmt::format("about {} pairs of this length would decide; a quieter machine or longer legs (--time-budget) need fewer", needed),
           needed};
 }
+
+namespace {
 
 IntegrationVerdict faster(const VerdictInput& input) {
   const auto& gates = input.gates;
@@ -82,7 +85,7 @@ IntegrationVerdict integration_verdict(const VerdictInput& input) {
                 "find the stalls in the raw samples, then run again", look.pairs};
       return faster(input);
     default:
-      return undecided(input);
+      return undecided(look, input.max_pairs);
   }
 }
 

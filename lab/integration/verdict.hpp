@@ -37,4 +37,7 @@ struct IntegrationVerdict {
 // classes without independent seeds (loss-underpowered), memory (mixed), else validated.
 IntegrationVerdict integration_verdict(const VerdictInput& input);
 
+// Of pairs that decided nothing, at most `max_pairs` of them: why, and what would decide.
+IntegrationVerdict undecided(const stats::AbLook& look, int max_pairs);
+
 }  // namespace kl

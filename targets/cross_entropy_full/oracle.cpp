@@ -114,14 +114,13 @@ void backward(const Call<R>& call, int64_t rows, int64_t width, int64_t vocabula
       dz = logit_gradient(read_row(x, w, call.scalar(0)), target, call.in(kG, 0));
     else if (target != kIgnored)
       dz.assign(dz.size(), R(std::numeric_limits<double>::quiet_NaN()));
-    for (size_t c = 0; c < x.size(); ++c) {
-      R dx = 0;
-      for (size_t v = 0; v < dz.size(); ++v) {
-        dx += dz[v] * w[v * x.size() + c];
+    std::vector<R> dx(x.size(), R(0.0));
+    for (size_t v = 0; v < dz.size(); ++v)
+      for (size_t c = 0; c < x.size(); ++c) {
+        dx[c] += dz[v] * w[v * x.size() + c];
         dw[v * x.size() + c] += x[c] * dz[v];
       }
-      call.out(kDx, n * width + static_cast<int64_t>(c), dx);
-    }
+    for (size_t c = 0; c < x.size(); ++c) call.out(kDx, n * width + static_cast<int64_t>(c), dx[c]);
   }
   for (int64_t i = 0; i < width * vocabulary; ++i) call.out(kDw, i, dw[static_cast<size_t>(i)]);
 }

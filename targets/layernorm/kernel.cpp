@@ -19,6 +19,7 @@ using kl::Lanes;
 
 constexpr int64_t kElementsPerThread = 128 * 1024;  // fewer are not worth waking a thread for
 constexpr int kRowsPerBlock = 4;
+constexpr int64_t kStreamBytes = int64_t{48} << 20;  // an output beyond the last cache
 
 struct Plan {
   int32_t operation;
@@ -81,8 +82,12 @@ kl_result prepare(const kl_problem* p, const kl_services*, kl_plan* plan) {
 inline Lanes load(const float* from, int64_t count) {
   return count == kLanes ? kl::load(from) : kl::load_some(from, count);
 }
+template <bool streamed = false>
 inline void store(float* to, Lanes v, int64_t count) {
-  count == kLanes ? kl::store(to, v) : kl::store_some(to, v, count);
+  if constexpr (streamed)
+    kl::stream(to, v);  // of whole vectors only
+  else
+    count == kLanes ? kl::store(to, v) : kl::store_some(to, v, count);
 }
 // The lanes that a short vector does not have; a mean subtracted from them would count.
 inline Lanes only(Lanes v, int64_t count) {
@@ -167,7 +172,7 @@ inline __attribute__((always_inline)) void sum_rows(F f, G g) {
 }
 
 // A few rows: what one row waits for overlaps with the sums of the next.
-template <int rows>
+template <bool streamed, int rows>
 void forward_rows(const float* x, const float* w, const float* b, float* y, Moments* moments,
                   int64_t columns, double eps) {
   sum_rows<rows>(
@@ -197,7 +202,7 @@ void forward_rows(const float* x, const float* w, const float* b, float* y, Mome
         const Lanes weight = load(w + c, n), bias = load(b + c, n);
         for (int i = 0; i < rows; ++i) {
           const Lanes centred = load(x + i * columns + c, n) - mean[i];
-          store(y + i * columns + c, centred * scale[i] * weight + bias, n);
+          store<streamed>(y + i * columns + c, centred * scale[i] * weight + bias, n);
         }
       });
 }
@@ -219,7 +224,7 @@ GradientMeans wide_means(const float* x, const float* dy, const float* w, int64_
 }
 
 // dx of a few rows, and their part of dw and db added to the slot's share.
-template <int rows>
+template <bool streamed, int rows>
 void backward_rows(const float* dy, const float* x, const float* w, const Moments* moments,
                    float* dx, float* dw, float* db, int64_t columns) {
   const double inverse_columns = 1 / static_cast<double>(columns);
@@ -234,6 +239,10 @@ void backward_rows(const float* dy, const float* x, const float* w, const Moment
         Chains g_sums, products;
         for_vectors(
             columns, [&](int chain, int64_t c, int64_t n) __attribute__((always_inline)) {
+              if constexpr (streamed) {  // from memory: asked for a block ahead
+                __builtin_prefetch(dy + (i + rows) * columns + c, 0, 2);
+                __builtin_prefetch(x + (i + rows) * columns + c, 0, 2);
+              }
               const Lanes g = load(dy + i * columns + c, n) * load(w + c, n);
               g_sums.chain[chain] += g;
               products.chain[chain] += g * (load(x + i * columns + c, n) - mean[i]);
@@ -263,13 +272,14 @@ void backward_rows(const float* dy, const float* x, const float* w, const Moment
           w_sum += g * normed;
           b_sum += g;
           const Lanes v = g * weight - mean_g[i] - normed * mean_g_n[i];
-          store(dx + i * columns + c, scale[i] * v, n);
+          store<streamed>(dx + i * columns + c, scale[i] * v, n);
         }
         kl::store(dw + c, kl::load(dw + c) + w_sum);  // shares are padded
         kl::store(db + c, kl::load(db + c) + b_sum);
       });
 }
 
+template <bool streamed>
 void backward_slot(const Plan& plan, const kl_call* call, int32_t slot, float* dw, float* db) {
   const int64_t columns = plan.columns;
   const int64_t blocks = (plan.rows + kRowsPerBlock - 1) / kRowsPerBlock;
@@ -279,14 +289,15 @@ void backward_slot(const Plan& plan, const kl_call* call, int32_t slot, float* d
   int64_t n = blocks * slot / plan.slots * kRowsPerBlock;
   const int64_t end = std::min(plan.rows, blocks * (slot + 1) / plan.slots * kRowsPerBlock);
   const auto rows = [&](auto count) {
-    backward_rows<count>(kl::data<const float>(call->inputs[0]) + n * columns,
-                         kl::data<const float>(call->inputs[1]) + n * columns, w,
-                         static_cast<const Moments*>(call->saved) + n,
-                         kl::data<float>(call->outputs[0]) + n * columns, dw, db, columns);
+    backward_rows<streamed, count>(kl::data<const float>(call->inputs[0]) + n * columns,
+                                   kl::data<const float>(call->inputs[1]) + n * columns, w,
+                                   static_cast<const Moments*>(call->saved) + n,
+                                   kl::data<float>(call->outputs[0]) + n * columns, dw, db, columns);
     n += count;
   };
   while (n + kRowsPerBlock <= end) rows(std::integral_constant<int, kRowsPerBlock>());
   while (n < end) rows(std::integral_constant<int, 1>());
+  if constexpr (streamed) kl::stream_fence();
 }
 
 template <class F>
@@ -296,6 +307,7 @@ void for_each_slot(const Plan& plan, F f) {
   for (int32_t slot = 0; slot < plan.slots; ++slot) f(slot);
 }
 
+template <bool streamed>
 void forward(const Plan& plan, const kl_call* call) {
   const float* x = kl::data<const float>(call->inputs[0]);
   const float* w = kl::data<const float>(call->inputs[1]);
@@ -307,19 +319,21 @@ void forward(const Plan& plan, const kl_call* call) {
     int64_t n = plan.rows * slot / plan.slots;
     const int64_t end = plan.rows * (slot + 1) / plan.slots;
     for (; n + kRowsPerBlock <= end; n += kRowsPerBlock)
-      forward_rows<kRowsPerBlock>(x + n * columns, w, b, y + n * columns, moments + n, columns,
-                                  call->scalars[0]);
+      forward_rows<streamed, kRowsPerBlock>(x + n * columns, w, b, y + n * columns, moments + n,
+                                            columns, call->scalars[0]);
     for (; n < end; ++n)
-      forward_rows<1>(x + n * columns, w, b, y + n * columns, moments + n, columns,
-                      call->scalars[0]);
+      forward_rows<streamed, 1>(x + n * columns, w, b, y + n * columns, moments + n, columns,
+                                call->scalars[0]);
+    if constexpr (streamed) kl::stream_fence();
   });
 }
 
+template <bool streamed>
 void backward(const Plan& plan, const kl_call* call) {
   auto* shares = static_cast<float*>(call->scratch);
   const int64_t width = padded(plan.columns);
   for_each_slot(plan, [=](int32_t slot) {
-    backward_slot(plan, call, slot, shares + 2 * slot * width, shares + (2 * slot + 1) * width);
+    backward_slot<streamed>(plan, call, slot, shares + 2 * slot * width, shares + (2 * slot + 1) * width);
   });
   for (int which = 0; which < 2; ++which) {
     float* out = kl::data<float>(call->outputs[1 + which]);
@@ -333,9 +347,17 @@ void backward(const Plan& plan, const kl_call* call) {
   }
 }
 
+bool worth_streaming(const Plan& plan, const float* out) {
+  return plan.rows * plan.columns * int64_t{sizeof(float)} >= kStreamBytes &&
+         plan.columns % kLanes == 0 && reinterpret_cast<uintptr_t>(out) % kl::kLaneBytes == 0;
+}
+
 kl_result run(const kl_plan* plan, const kl_call* call, kl_stream) {
   const Plan& p = kl::plan_as<Plan>(plan);
-  p.operation == KL_FORWARD ? forward(p, call) : backward(p, call);
+  if (worth_streaming(p, kl::data<const float>(call->outputs[0])))
+    p.operation == KL_FORWARD ? forward<true>(p, call) : backward<true>(p, call);
+  else
+    p.operation == KL_FORWARD ? forward<false>(p, call) : backward<false>(p, call);
   return kl::ok();
 }
 

@@ -16,6 +16,7 @@ using kl::kLanes;
 using kl::Lanes;
 
 constexpr int64_t kElementsPerThread = 128 * 1024;  // fewer are not worth waking a thread for
+constexpr int64_t kStreamBytes = int64_t{48} << 20;  // outputs beyond the last cache
 
 struct Plan {
   int32_t operation;
@@ -81,8 +82,12 @@ kl_result prepare(const kl_problem* p, const kl_services*, kl_plan* plan) {
 inline Lanes load(const float* from, int64_t count) {
   return count == kLanes ? kl::load(from) : kl::load_some(from, count);
 }
+template <bool streamed>
 inline void store(float* to, Lanes v, int64_t count) {
-  count == kLanes ? kl::store(to, v) : kl::store_some(to, v, count);
+  if constexpr (streamed)
+    kl::stream(to, v);  // of whole vectors only
+  else
+    count == kLanes ? kl::store(to, v) : kl::store_some(to, v, count);
 }
 
 // f(i, d, count) for vector i of a half, its first element and length. `kept` is the number of
@@ -140,7 +145,7 @@ double wide_products(const float* x, const float* dout, const Angles& a) {
 }
 
 // out = y * r. Returns r, which backward needs.
-template <int kept>
+template <int kept, bool streamed>
 inline __attribute__((always_inline)) float forward_head(const float* x, float* out,
                                                          const Angles& a, double inverse_depth,
                                                          double eps) {
@@ -161,14 +166,14 @@ inline __attribute__((always_inline)) float forward_head(const float* x, float* 
   for_vectors<kept>(
       a.half, [&](int i, int64_t d, int64_t n) __attribute__((always_inline)) {
         const Pairs y = kept > 0 ? keep[i] : turned(x, a, d, n);
-        store(out + d, y.first * scale, n);
-        store(out + a.half + d, y.second * scale, n);
+        store<streamed>(out + d, y.first * scale, n);
+        store<streamed>(out + a.half + d, y.second * scale, n);
       });
   return r;
 }
 
 // dy = (dout - y * slope) * r, slope = mean(dout*y) * r^2.
-template <int kept>
+template <int kept, bool streamed>
 inline __attribute__((always_inline)) void backward_head(const float* dout, const float* x, float r,
                                                          float* dx, const Angles& a,
                                                          double inverse_depth) {
@@ -192,13 +197,13 @@ inline __attribute__((always_inline)) void backward_head(const float* dout, cons
         y.first = load(dout + d, n) - y.first * slope;
         y.second = load(dout + a.half + d, n) - y.second * slope;
         y = turned_back(y, a, d, n);
-        store(dx + d, y.first * scale, n);
-        store(dx + a.half + d, y.second * scale, n);
+        store<streamed>(dx + d, y.first * scale, n);
+        store<streamed>(dx + a.half + d, y.second * scale, n);
       });
 }
 
 // Positions [n, end), all heads of q, then all of k: taking turns at each position was slower.
-template <bool back, int kept>
+template <bool back, int kept, bool streamed>
 void positions(const Plan& plan, const kl_call* call, int64_t n, int64_t end) {
   constexpr int tables = back ? 4 : 2;
   const double eps = call->scalars[0];
@@ -216,32 +221,45 @@ void positions(const Plan& plan, const kl_call* call, int64_t n, int64_t end) {
       for (int64_t head = position * heads; head < (position + 1) * heads; ++head) {
         const int64_t at = head * depth;
         if constexpr (back)
-          backward_head<kept>(first + at, x + at, inverse_rms[head], out + at, angles,
-                              plan.inverse_depth);
+          backward_head<kept, streamed>(first + at, x + at, inverse_rms[head], out + at, angles,
+                                        plan.inverse_depth);
         else
-          inverse_rms[head] = forward_head<kept>(x + at, out + at, angles, plan.inverse_depth, eps);
+          inverse_rms[head] =
+              forward_head<kept, streamed>(x + at, out + at, angles, plan.inverse_depth, eps);
       }
     }
   }
+  if constexpr (streamed) kl::stream_fence();
 }
 
-template <int kept>
+template <int kept, bool streamed>
 void share(const Plan& plan, const kl_call* call, int32_t part) {
   const int64_t begin = plan.positions * part / plan.threads;
   const int64_t end = plan.positions * (part + 1) / plan.threads;
-  plan.operation == KL_FORWARD ? positions<false, kept>(plan, call, begin, end)
-                               : positions<true, kept>(plan, call, begin, end);
+  plan.operation == KL_FORWARD ? positions<false, kept, streamed>(plan, call, begin, end)
+                               : positions<true, kept, streamed>(plan, call, begin, end);
+}
+
+// Halves of whole vectors alone are streamed, so those of the lengths known below.
+bool worth_streaming(const Plan& plan, const kl_call* call) {
+  const int64_t elements = plan.positions * (plan.heads[0] + plan.heads[1]) * 2 * plan.half;
+  const auto aligned = [&](int which) {
+    return reinterpret_cast<uintptr_t>(kl::data<const float>(call->outputs[which])) %
+               kl::kLaneBytes == 0;
+  };
+  return elements * int64_t{sizeof(float)} >= kStreamBytes && aligned(0) && aligned(1);
 }
 
 kl_result run(const kl_plan* plan, const kl_call* call, kl_stream) {
   const Plan& p = kl::plan_as<Plan>(plan);
+  const bool streamed = worth_streaming(p, call);
   const auto share_of_known = [&](int32_t part) {  // heads of 64 and 128 on AVX-512
     if (p.half == 4 * kLanes)
-      share<4>(p, call, part);
+      streamed ? share<4, true>(p, call, part) : share<4, false>(p, call, part);
     else if (p.half == 2 * kLanes)
-      share<2>(p, call, part);
+      streamed ? share<2, true>(p, call, part) : share<2, false>(p, call, part);
     else
-      share<0>(p, call, part);
+      share<0, false>(p, call, part);
   };
   if (p.threads == 1) {  // even a region of one costs its entry and exit
     share_of_known(0);

@@ -1,5 +1,5 @@
 // Softmax for CPUs. A row is read from memory once and written once: its exponentials stay in the
-// cache, in the output, until their sum is known.
+// cache until their sum is known, in the output, or in scratch where the output is streamed.
 #include <kernel_lab/exponential.hpp>
 #include <kernel_lab/kernel.hpp>
 
@@ -13,6 +13,9 @@ using kl::kLanes;
 using kl::Lanes;
 
 constexpr int64_t kElementsPerThread = 32 * 1024;  // fewer are not worth waking a thread for
+constexpr int64_t kStreamBytes = int64_t{48} << 20;   // an output beyond the last cache
+constexpr int64_t kAhead = 2, kBehind = 1;            // rows between the steps of forward
+constexpr int64_t kRing = kAhead + kBehind + 1;       // rows that forward works on
 constexpr float kNone = -std::numeric_limits<float>::infinity();
 constexpr float kLowest = std::numeric_limits<float>::lowest();  // of a row of kNone alone
 
@@ -46,16 +49,30 @@ kl_result accepts(const kl_problem* p) {
   return kl::ok();
 }
 
+Plan plan_of(const kl_problem* p) {
+  const int64_t* shape = p->inputs[0].shape;
+  const int64_t rows = shape[0] * shape[1];
+  const int64_t worth = std::max<int64_t>(1, rows * shape[2] / kElementsPerThread);
+  return {p->operation, static_cast<int32_t>(std::clamp<int64_t>(p->threads, 1, worth)), rows,
+          shape[1], shape[2]};
+}
+
+bool is_large(const Plan& plan) {
+  return plan.rows * plan.K * int64_t{sizeof(float)} >= kStreamBytes && plan.K % kLanes == 0;
+}
+// A thread's ring of rows of exponentials, and a page between two threads'.
+int64_t ring_elements(const Plan& plan) { return kRing * plan.K + 1024; }
+
+size_t scratch_bytes(const kl_problem* p) {
+  const Plan plan = plan_of(p);
+  if (plan.operation != KL_FORWARD || !is_large(plan)) return 0;
+  return static_cast<size_t>(plan.threads * ring_elements(plan)) * sizeof(float);
+}
 size_t no_bytes(const kl_problem*) { return 0; }
 
 kl_result prepare(const kl_problem* p, const kl_services*, kl_plan* plan) {
   if (const kl_result verdict = accepts(p); verdict.code != KL_OK) return verdict;
-  const int64_t* shape = p->inputs[0].shape;
-  const int64_t rows = shape[0] * shape[1];
-  const int64_t worth = std::max<int64_t>(1, rows * shape[2] / kElementsPerThread);
-  kl::store(plan,
-            Plan{p->operation, static_cast<int32_t>(std::clamp<int64_t>(p->threads, 1, worth)),
-                 rows, shape[1], shape[2]});
+  kl::store(plan, plan_of(p));
   return kl::ok();
 }
 
@@ -69,8 +86,12 @@ inline void each_vector(int64_t K, Visit visit) {
 inline Lanes load(const float* from, int64_t count) {
   return count == kLanes ? kl::load(from) : kl::load_some(from, count);
 }
+template <bool streamed = false>
 inline void store(float* to, Lanes v, int64_t count) {
-  count == kLanes ? kl::store(to, v) : kl::store_some(to, v, count);
+  if constexpr (streamed)
+    kl::stream(to, v);  // of whole vectors only
+  else
+    count == kLanes ? kl::store(to, v) : kl::store_some(to, v, count);
 }
 
 // Forward works on three rows at a time, vector by vector: it looks for the largest score of one,
@@ -78,13 +99,13 @@ inline void store(float* to, Lanes v, int64_t count) {
 // between its steps, two reductions across a vector and a division, overlaps with the others'.
 struct Row {
   const float *z, *mask;
-  float* p;
-  Lanes top;      // the largest, in every lane
-  Lanes inverse;  // 1 / sum of exponentials
+  float *power, *p;  // exponentials, result: the same memory unless the result is streamed
+  Lanes top;          // the largest, in every lane
+  Lanes inverse;      // 1 / sum of exponentials
 };
 
 // A null pointer: there is no such row.
-template <bool masked>
+template <bool masked, bool streamed>
 inline void forward_step(Row* look, Row* power, Row* divide, int64_t K) {
   const auto score = [](const Row& row, int64_t k, int64_t count) __attribute__((always_inline)) {
     Lanes x =
@@ -100,11 +121,16 @@ inline void forward_step(Row* look, Row* power, Row* divide, int64_t K) {
         K, [&](int64_t k, int64_t count) __attribute__((always_inline)) {
           if constexpr (powers) {
             const Lanes e = kl::exp_of_negative(score(now, k, count) - now.top);
-            store(now.p + k, e, count);
+            store(now.power + k, e, count);
             sum += e;
           }
-          if constexpr (looks) top = kl::at_least(score(next, k, count), top);
-          if constexpr (divides) store(last.p + k, load(last.p + k, count) * last.inverse, count);
+          if constexpr (looks) {
+            if constexpr (streamed)  // the scores come from memory: asked for three rows ahead
+              __builtin_prefetch(next.z + 3 * K + k, 0, 2);
+            top = kl::at_least(score(next, k, count), top);
+          }
+          if constexpr (divides)
+            store<streamed>(last.p + k, load(last.power + k, count) * last.inverse, count);
         });
     if constexpr (looks) look->top = kl::lanes(kl::largest_of(top));
     if constexpr (powers) power->inverse = kl::lanes(1 / kl::sum_of(sum));
@@ -117,22 +143,28 @@ inline void forward_step(Row* look, Row* power, Row* divide, int64_t K) {
   if (divide) steps(no, no, yes);
 }
 
-void forward_rows(const Plan& plan, const float* z, const float* mask, float* p, int64_t begin,
-                  int64_t end) {
-  constexpr int64_t kAhead = 2, kBehind = 1;  // rows between the steps
-  constexpr int64_t kRing = kAhead + kBehind + 1;
+// powers: kRing rows of scratch where the result is streamed.
+template <bool streamed>
+void forward_rows(const Plan& plan, const float* z, const float* mask, float* p, float* powers,
+                  int64_t begin, int64_t end) {
   Row ring[kRing] = {};
   const auto row = [&](int64_t n) { return n >= begin && n < end ? &ring[n % kRing] : nullptr; };
   for (int64_t n = begin; n < end + kAhead + kBehind; ++n) {
     const int64_t at = n * plan.K, mask_at = n % plan.mask_rows * plan.K;
     if (n < end)
-      ring[n % kRing] = Row{z + at, mask ? mask + mask_at : nullptr, p + at, Lanes{}, Lanes{}};
+      ring[n % kRing] = Row{z + at,
+                            mask ? mask + mask_at : nullptr,
+                            streamed ? powers + n % kRing * plan.K : p + at,
+                            p + at,
+                            Lanes{},
+                            Lanes{}};
     Row *look = row(n), *power = row(n - kAhead), *divide = row(n - kAhead - kBehind);
-    mask ? forward_step<true>(look, power, divide, plan.K)
-         : forward_step<false>(look, power, divide, plan.K);
+    mask ? forward_step<true, streamed>(look, power, divide, plan.K)
+         : forward_step<false, streamed>(look, power, divide, plan.K);
   }
 }
 
+template <bool streamed>
 void backward_row(const float* dp, const float* p, float* dz, int64_t K) {
   Lanes sums{};
   each_vector(
@@ -141,34 +173,43 @@ void backward_row(const float* dp, const float* p, float* dz, int64_t K) {
   const Lanes sum = kl::lanes(kl::sum_of(sums));
   each_vector(
       K, [&](int64_t k, int64_t count) __attribute__((always_inline)) {
-        store(dz + k, load(p + k, count) * (load(dp + k, count) - sum), count);
+        store<streamed>(dz + k, load(p + k, count) * (load(dp + k, count) - sum), count);
       });
 }
 
-kl_result run(const kl_plan* plan, const kl_call* call, kl_stream) {
-  const Plan& p = kl::plan_as<Plan>(plan);
+template <bool streamed>
+void share(const Plan& p, const kl_call* call, int32_t slot) {
   const bool forward = p.operation == KL_FORWARD,
              masked = forward && kl::is_present(call->inputs[1]);
   const float* first = kl::data<const float>(call->inputs[0]);
   const float* second = forward && !masked ? nullptr : kl::data<const float>(call->inputs[1]);
   float* to = kl::data<float>(call->outputs[0]);
-  const auto rows = [&](int64_t begin, int64_t end) {
-    if (!forward)
-      for (int64_t n = begin; n < end; ++n)
-        backward_row(first + n * p.K, second + n * p.K, to + n * p.K, p.K);
-    else
-      forward_rows(p, first, second, to, begin, end);
-  };
+  const int64_t begin = p.rows * slot / p.threads, end = p.rows * (slot + 1) / p.threads;
+  if (forward)
+    forward_rows<streamed>(p, first, second, to,
+                           streamed ? static_cast<float*>(call->scratch) + slot * ring_elements(p)
+                                    : nullptr,
+                           begin, end);
+  else
+    for (int64_t n = begin; n < end; ++n)
+      backward_row<streamed>(first + n * p.K, second + n * p.K, to + n * p.K, p.K);
+  if constexpr (streamed) kl::stream_fence();
+}
+
+kl_result run(const kl_plan* plan, const kl_call* call, kl_stream) {
+  const Plan& p = kl::plan_as<Plan>(plan);
+  const bool aligned =
+      reinterpret_cast<uintptr_t>(kl::data<const float>(call->outputs[0])) % kl::kLaneBytes == 0;
+  const auto shares = is_large(p) && aligned ? share<true> : share<false>;
   if (p.threads == 1) {
-    rows(0, p.rows);
+    shares(p, call, 0);
     return kl::ok();
   }
 #pragma omp parallel for schedule(static, 1) num_threads(p.threads)
-  for (int32_t slot = 0; slot < p.threads; ++slot)
-    rows(p.rows * slot / p.threads, p.rows * (slot + 1) / p.threads);
+  for (int32_t slot = 0; slot < p.threads; ++slot) shares(p, call, slot);
   return kl::ok();
 }
 
 }  // namespace
 
-KL_EXPORT_KERNEL("softmax", accepts, no_bytes, no_bytes, prepare, run);
+KL_EXPORT_KERNEL("softmax", accepts, scratch_bytes, no_bytes, prepare, run);

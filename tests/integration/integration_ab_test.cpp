@@ -377,6 +377,17 @@ TEST_F(IntegrationAbTest, a_shadowed_seam_that_only_beats_its_own_champion_is_mi
   EXPECT_LT(record.path_look->speed_up, 0);
 }
 
+TEST_F(IntegrationAbTest, a_shadowed_seam_whose_second_claim_is_undecided_says_what_would_decide_it) {
+  step_ratio(0.95);
+  script["path"] = {{"step_ns", 0.955e8}};
+  const auto record = run();
+  EXPECT_EQ(record.status, Status::inconclusive) << record.explanation;
+  EXPECT_EQ(record.reason, "underpowered");
+  EXPECT_THAT(record.explanation, HasSubstr("not shown to be faster than the path"));
+  EXPECT_GT(record.n_needed, 4);
+  EXPECT_THAT(record.remedy, HasSubstr(std::to_string(record.n_needed) + " pairs"));
+}
+
 TEST_F(IntegrationAbTest, a_shadowed_seam_that_is_slower_asks_no_second_question) {
   step_ratio(1.05);
   script["path"] = {{"step_ns", 1e8}};
