@@ -76,21 +76,22 @@ AbLook take_look(std::span<const double> pairs, size_t index, const AbRule& rule
   return look;
 }
 
-// What is read beside a look but does not decide it.
-void annotate(AbLook& look, std::span<const double> pairs) {
+// What is read beside a look but does not decide it; of the calibrated δ, which is what pairs on a quieter machine
+// would be held to.
+void annotate(AbLook& look, std::span<const double> pairs, const AbRule& rule) {
   look.t_95 = t_interval(pairs, 0.95);
   look.walsh_95 = walsh_interval(pairs, 0.95);
   look.speed_up = std::expm1(-look.mean_log_ratio);
   look.speed_up_low = std::expm1(-look.interval.high);
   look.speed_up_high = std::expm1(-look.interval.low);
-  look.power_at_1_percent = power_beyond(std::log1p(0.01), look.delta, look.sd, kLooks.back(),
+  look.power_at_1_percent = power_beyond(std::log1p(0.01), rule.delta, look.sd, kLooks.back(),
                                          kLookCriticalT.back());
   const bool decided =
       look.decision != AbDecision::next_look && look.decision != AbDecision::inconclusive;
   if (decided) return;
   const double confidence = 1 - 2 * student_above(kLookCriticalT.back(), kLastPairs - 1);
   look.n_to_decide = samples_to_decide(look.mean_log_ratio, look.sd,
-                                       {.delta = look.delta,
+                                       {.delta = rule.delta,
                                         .conclusive_confidence = confidence,
                                         .equivalent_confidence = confidence,
                                         .fewest = kLooks.front()});
@@ -146,7 +147,7 @@ AbLook decide_pairs(std::span<const double> pair_log_ratios, const AbRule& rule)
     look = take_look(pairs, i, rule);
     if (look.decision == AbDecision::next_look) look.next_pairs = kLooks[i + 1];
     const bool over = look.decision != AbDecision::next_look;
-    if (over || pair_log_ratios.size() < static_cast<size_t>(look.next_pairs)) annotate(look, pairs);
+    if (over || pair_log_ratios.size() < static_cast<size_t>(look.next_pairs)) annotate(look, pairs, rule);
     if (over) return look;
   }
   return look;

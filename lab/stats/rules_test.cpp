@@ -198,6 +198,8 @@ TEST(DecidePairs, TheNoiseStopLeavesWhatIsFarBeyondTheNoiseDecided) {
     EXPECT_EQ(under.decision, AbDecision::inconclusive);
     EXPECT_EQ(under.reason, "noisy-platform");
   }
+  // With δ 0.5 % and an SD of 10 % that stays, thousands of pairs would have to show that nothing changed.
+  EXPECT_GT(decide_pairs(spread(4, 0, kSd), rule).n_to_decide, 3000);
 }
 
 // As seen of a kernel that made a step three to four times faster, on a quiet machine: the scatter of a ratio of
