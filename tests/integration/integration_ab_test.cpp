@@ -334,6 +334,22 @@ TEST_F(IntegrationAbTest, without_noise_on_file_eight_aa_pairs_run_first_and_it_
   EXPECT_THAT(record.notices.front(), HasSubstr("8 A/A pairs ran first"));
 }
 
+TEST_F(IntegrationAbTest, legs_that_cannot_be_as_short_as_was_asked_say_so) {
+  step_ratio(0.95);
+  auto wanted = request();
+  wanted.steps = 0;
+  for (const auto& [seconds, noticed] : {std::pair{1.0, true}, {3.0, false}}) {
+    wanted.leg_seconds = seconds;
+    const auto record = integration_ab(wanted);
+    EXPECT_NEAR(static_cast<double>(record.steps_per_leg), 30, 1) << record.explanation;
+    const auto told = testing::Contains(HasSubstr("a leg took 3 s of steps, not 1: fewer than 30 steps of 100 ms cannot be compared"));
+    if (noticed)
+      EXPECT_THAT(record.notices, told);
+    else
+      EXPECT_THAT(record.notices, testing::Not(told));
+  }
+}
+
 TEST_F(IntegrationAbTest, a_target_without_a_seam_needs_an_adapter) {
   spec("exact-reorder", "");
   EXPECT_EQ(run().status, Status::needs_integration_adapter);
