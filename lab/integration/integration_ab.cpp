@@ -387,7 +387,7 @@ class Comparison {
       return;
     }
     const bool decided = look.decision != stats::AbDecision::inconclusive && look.decision != stats::AbDecision::next_look;
-    const IntegrationVerdict open = undecided(look, request_.max_pairs);
+    const IntegrationVerdict open = undecided_verdict(look, request_.max_pairs);
     record_.status = decided ? Status::mixed : Status::inconclusive;
     record_.reason = decided ? "shadowed" : open.reason;
     record_.n_needed = decided ? 0 : open.n_needed;

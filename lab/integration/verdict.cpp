@@ -15,7 +15,7 @@ std::string speed_text(const stats::AbLook& look) {
 
 }  // namespace
 
-IntegrationVerdict undecided(const stats::AbLook& look, int max_pairs) {
+IntegrationVerdict undecided_verdict(const stats::AbLook& look, int max_pairs) {
   if (look.reason == "noisy-platform")
     return {Status::inconclusive, "noisy-platform",
             fmt::format("the pairs scatter by {:.2f} %, over three times this machine's A/A noise; {}",
@@ -85,7 +85,7 @@ IntegrationVerdict integration_verdict(const VerdictInput& input) {
                 "find the stalls in the raw samples, then run again", look.pairs};
       return faster(input);
     default:
-      return undecided(look, input.max_pairs);
+      return undecided_verdict(look, input.max_pairs);
   }
 }
 

@@ -38,6 +38,6 @@ struct IntegrationVerdict {
 IntegrationVerdict integration_verdict(const VerdictInput& input);
 
 // Of pairs that decided nothing, at most `max_pairs` of them: why, and what would decide.
-IntegrationVerdict undecided(const stats::AbLook& look, int max_pairs);
+IntegrationVerdict undecided_verdict(const stats::AbLook& look, int max_pairs);
 
 }  // namespace kl

@@ -333,7 +333,8 @@ void backward(const Plan& plan, const kl_call* call) {
   auto* shares = static_cast<float*>(call->scratch);
   const int64_t width = padded(plan.columns);
   for_each_slot(plan, [=](int32_t slot) {
-    backward_slot<streamed>(plan, call, slot, shares + 2 * slot * width, shares + (2 * slot + 1) * width);
+    backward_slot<streamed>(plan, call, slot, shares + 2 * slot * width,
+                            shares + (2 * slot + 1) * width);
   });
   for (int which = 0; which < 2; ++which) {
     float* out = kl::data<float>(call->outputs[1 + which]);

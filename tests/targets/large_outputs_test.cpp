@@ -16,6 +16,7 @@ struct Rows {
   std::string target;
   std::string along;  // the axis of independent rows: the first one of what has it
   Axes axes;          // of a few of them
+  std::string dtype = "f32";
 };
 
 void PrintTo(const Rows& rows, std::ostream* out) { *out << rows.target; }
@@ -23,10 +24,13 @@ void PrintTo(const Rows& rows, std::ostream* out) { *out << rows.target; }
 const Rows kRows[] = {
     {"activation_pointwise", "N", {{"N", 64}, {"C", 256}}},
     {"cross_entropy_prelude", "N", {{"N", 16}, {"V", 2048}}},
+    {"data_movement", "B", {{"B", 1}, {"T", 16}, {"H", 2}, {"D", 128}, {"E", 256}}},
     {"launch_fusion", "N", {{"N", 64}, {"C", 256}}},
     {"layernorm", "N", {{"N", 64}, {"C", 256}}},
     {"logits_softcap", "N", {{"N", 16}, {"V", 2048}}},
+    {"loss_logits_cast_softcap", "N", {{"N", 16}, {"V", 2048}}, "bf16"},
     {"loss_prelude", "N", {{"N", 16}, {"V", 2048}}},
+    {"proj_head_reshape", "B", {{"B", 1}, {"T", 16}, {"H", 2}, {"D", 128}}},
     {"qk_rmsnorm", "B", {{"B", 1}, {"T", 16}, {"H", 2}, {"K", 2}, {"D", 128}}},
     {"residual_blend", "N", {{"N", 64}, {"C", 256}}},
     {"residual_rmsnorm", "N", {{"N", 64}, {"C", 256}}},
@@ -34,6 +38,7 @@ const Rows kRows[] = {
     {"rope_qk_fused", "B", {{"B", 1}, {"T", 16}, {"H", 2}, {"K", 2}, {"D", 128}, {"D2", 64}}},
     {"rotary_embedding", "B", {{"B", 1}, {"T", 16}, {"H", 2}, {"K", 2}, {"D", 128}, {"D2", 64}}},
     {"softmax", "N", {{"N", 2}, {"T", 16}, {"K", 512}}},
+    {"value_embed_gate", "N", {{"N", 64}, {"K", 2}, {"D", 128}}},
 };
 
 bool has_rows(const TensorSpec& tensor, const Array& array, const std::string& along) {
@@ -67,7 +72,7 @@ class LargeOutputs : public testing::TestWithParam<Rows> {};
 TEST_P(LargeOutputs, AreThoseOfTheirRows) {
   const Rows& rows = GetParam();
   const TargetUnderTest& t = target(rows.target);
-  const auto calls = draw_calls(t, {.axes = rows.axes}, 29);
+  const auto calls = draw_calls(t, {.axes = rows.axes, .dtype = rows.dtype}, 29);
   const int64_t times = kLargeBytes / (largest_output(calls) * int64_t{sizeof(float)}) + 1;
   std::vector<std::byte> few_saved, many_saved;
   for (const CallData& few : calls) {
